@@ -91,6 +91,12 @@ def duration(seconds: float) -> str:
     return f"{int(minutes // 60)}:{int(minutes % 60):02d} h"
 
 
+def uncapitalized(text: str) -> str:
+    """A sentence as it goes on behind a colon: `Other networks` -> `other networks`; `ResNets`, `MLPs` stay."""
+    word = text.split()[0] if text.strip() else ""
+    return text[:1].lower() + text[1:] if word[1:].lower() == word[1:] else text
+
+
 def pluralize(number: int, word: str) -> str:
     """1 seed, 3 seeds, 4 depths, 2 batch sizes, 1,149 images"""
     ending = "" if number == 1 else "es" if word.endswith(("s", "ch")) else "s"

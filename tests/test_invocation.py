@@ -90,6 +90,7 @@ def test_a_word_is_written_in_three_ways_and_has_its_kind():
     assert (found["norms"], found["rates"]) == (("none", "rmsnorm"), (0.1, 1.0))
     assert found["others"] == ("model=cnn",)
     assert (found["batch_sizes"], found["margin"]) == ((2,), None)
+    assert options_of(compare, ["margin=practical"])["margin"] == "practical"
     assert options_of(verify, ["workers=3"])["engine"].workers == 3
 
 
@@ -106,6 +107,10 @@ def test_a_word_is_written_in_three_ways_and_has_its_kind():
         (compare, "margin=much", "must be a number or choose from practical"),
         (compare, "rates=0.1,-1", "must be > 0"),
         (compare, "batch_sizes=2,b", "must be"),
+        (compare, "looks=2.5", "must be a whole number"),
+        (compare, "spread=0", "must be > 0"),
+        (compare, "guess=inf", "must be < inf"),
+        (check, "samples=2.7", "must be a whole number"),
     ],
 )
 def test_a_word_of_another_kind_is_one_line(command, word, said):

@@ -291,7 +291,29 @@ def test_the_study_of_noise_over_drawn_networks():
     for page in ("README.md", "docs/covariate_shift.md"):
         says(text_of(page), "no norm in # of 24 drawn networks", better)
     says(text_of("docs/covariate_shift.md"), "gains the margin in #, with noise in #", better, noisy)
-    says(text_of("docs/covariate_shift.md"), "the margin in # of 24", counts["BatchNorm with noise minus BatchNorm"][1])
+    says(
+        text_of("docs/covariate_shift.md"),
+        "the margin in # of 24",
+        counts["BatchNorm with noise minus BatchNorm"][1],
+    )
+
+
+RESIDUALS = {"no norm": "none", "BatchNorm": "batchnorm", "no norm, branches start at 0": "skip_init"}
+
+
+def test_the_study_of_residuals():
+    table = study_values("R3", RESIDUALS)
+    assert table.shape == (3, 3)
+    check_arms("studies/residuals/README.md", "arm, ResNet | accuracy", table, "no norm")
+    page = text_of("docs/studies/residuals/README.md")
+    none, norm, skip = (table[name] for name in table)
+    says(page, "SkipInit lies # points (# to #) below", *student(norm - skip))
+    assert student(skip - none)[2] > 1  # "does not exclude a gain of a point"
+    runs = pd.read_parquet(
+        EVIDENCE / "runs.parquet", columns=["asked_by", "norm", "test_accuracy_reestimated"]
+    )
+    anew = runs[runs["asked_by"].str.startswith("R3:") & (runs["norm"] == "batchnorm")]
+    says(page, "without augmentation it has #%", 100 * anew["test_accuracy_reestimated"].mean())
 
 
 WEIGHTS = {

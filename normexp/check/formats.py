@@ -14,7 +14,8 @@ from normexp.check.rules import require_known
 from normexp.format import printable
 
 GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
-PARAMETERS = {"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ",": "%2C"}
+MESSAGE = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})  # how an annotation writes these signs
+PROPERTY = MESSAGE | str.maketrans({":": "%3A", ",": "%2C"})
 
 
 def to_github(result: Result) -> str:
@@ -27,14 +28,8 @@ def _annotation(result: Result, finding: Finding) -> str:
     file, number = result.source_of(finding)
     place = {"file": file, "line": str(number)} if file else {}
     words = place | {"title": f"normexp {finding.id}"}
-    said = ",".join(f"{key}={_escaped(value, ':,')}" for key, value in words.items())
-    return f"::{GITHUB[finding.severity]} {said}::{_escaped(message(finding))}"
-
-
-def _escaped(text: str, more: str = "") -> str:
-    for sign in ("%", "\r", "\n", *more):  # the percent sign first
-        text = text.replace(sign, PARAMETERS[sign])
-    return printable(text)
+    said = ",".join(f"{key}={printable(value.translate(PROPERTY))}" for key, value in words.items())
+    return f"::{GITHUB[finding.severity]} {said}::{printable(message(finding).translate(MESSAGE))}"
 
 
 def message(finding: Finding) -> str:
@@ -51,22 +46,20 @@ def to_sarif(result: Result) -> str:
         "name": "normexp check",
         "version": normexp.__version__,
         "rules": [
-            {"id": id, "shortDescription": {"text": _title(id)}, "fullDescription": {"text": kind.why}}
+            {
+                "id": id,
+                "shortDescription": {"text": id.replace("_", " ").capitalize() + "."},
+                "fullDescription": {"text": kind.why},
+            }
             for id, kind in kinds.items()
         ],
     }
-    results = [_row(result, finding, list(kinds)) for finding in result.findings]
-    results += [
-        _row(result, finding, list(kinds)) | {"suppressions": [{"kind": "external"}]}
-        for finding in result.ignored
-    ]
+    results = [_row(result, finding, list(kinds)) for finding in result.findings + result.ignored]
+    for row in results[len(result.findings) :]:
+        row["suppressions"] = [{"kind": "external"}]
     run = {"tool": {"driver": tool}, "columnKind": "unicodeCodePoints", "results": results}
     schema = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
     return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=1, allow_nan=False)
-
-
-def _title(id: str) -> str:
-    return id.replace("_", " ").capitalize() + "."
 
 
 def _row(result: Result, finding: Finding, ids: list[str]) -> dict[str, Any]:

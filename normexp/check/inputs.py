@@ -2,9 +2,10 @@
 
 import contextlib
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,12 +39,17 @@ NEEDED = {
 
 @dataclass
 class CheckOptions:
-    """What the user says of the training, see `normexp.check`. None where nothing was said.
+    """What the user says, see `normexp.check`. None where nothing was said of the training.
 
     Attributes:
         broadcasts: whether processes share their buffers; None if DistributedDataParallel does not wrap the network.
     """
 
+    loss: Callable[..., Tensor] | None = None
+    samples: int = 32
+    select: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    baseline: str | Path | None = None
     optimizer: Any = None
     precision: str | None = None
     accumulate: int | None = None
@@ -60,7 +66,7 @@ class CheckOptions:
         if self.precision is not None:
             self.precision = str(self.precision)
             require_choice("precision", self.precision, PRECISIONS)
-        for name, least in {"accumulate": 1, "devices": 1, "steps": 1, "seed": 0}.items():
+        for name, least in {"samples": 1, "accumulate": 1, "devices": 1, "steps": 1, "seed": 0}.items():
             require_whole(name, getattr(self, name), least)
         if self.causal not in (None, True, False):
             raise ValueError(f"causal={self.causal!r}: pass True or False")
@@ -191,6 +197,14 @@ def drawn(data: Any, count: int, seed: int) -> list[Any]:
             data.setup("fit")
             data = data.train_dataloader()
         return list(data) if isinstance(data, (list, tuple)) else first_batches(data, count)
+
+
+def length_of(loader: Any) -> int | None:
+    """Batches of a loader; None if it has no length."""
+    try:
+        return len(loader)
+    except TypeError:
+        return None
 
 
 def is_batch(data: Any) -> bool:

@@ -4,6 +4,7 @@ import contextlib
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 from typing import Any
@@ -37,34 +38,29 @@ from normexp.monitors.listen import NORMS, CalledFunction
 ENOUGH = 256  # samples that judge running statistics, in at least 8 batches
 
 
+@dataclass(eq=False, repr=False)
 class Network:
     """A network and what a check may ask of it. Each measure is made once, when it is first asked for.
 
-    Args:
+    Attributes:
         step: has a `training_step`.
         batches: that the passes see.
         batch_size: samples of a batch that is not cut; None if they cannot be counted.
         data: what the user passed as data.
         cut: to how many samples batches are cut; None if they are whole.
-
-    Attributes:
         samples: of the batches that the passes see; None if they cannot be counted.
     """
 
-    def __init__(
-        self,
-        step: nn.Module,
-        batches: Batches,
-        batch_size: int | None,
-        data: Any,
-        options: CheckOptions,
-        cut: int | None = None,
-    ) -> None:
-        self.step, self.batches, self.batch_size, self.cut = step, batches, batch_size, cut
-        self.data, self.options, self.root = data, options, root_of(step)
-        self.samples = size_of(batches.training)
-        self.modules = dict(self.root.named_modules())
-        self.places = norms_of(step)
+    step: nn.Module
+    batches: Batches
+    batch_size: int | None
+    data: Any
+    options: CheckOptions
+    cut: int | None = None
+
+    def __post_init__(self) -> None:
+        self.root, self.samples = root_of(self.step), size_of(self.batches.training)
+        self.modules, self.places = dict(self.root.named_modules()), norms_of(self.step)
         self.tracked = [place for place in self.places if place.tracked]
 
     @cached_property
@@ -86,8 +82,9 @@ class Network:
         return self.samples_in(call) < (self.samples or 1)
 
     def statistic_of(self, call: Call) -> int:
-        """Samples in one statistic of a call over the batch when that is not cut."""
-        return call.place.virtual_batch or (self.samples_in(call) if self.gets_a_part(call) else self.counted)
+        """Samples in one statistic of a call over the batch when that is not cut; ghost BatchNorm takes parts of it."""
+        own = getattr(call.place.module, "virtual_batch_size", None)
+        return own or (self.samples_in(call) if self.gets_a_part(call) else self.counted)
 
     def values(self, call: Call) -> int:
         """How many values enter one statistic of a call when the batch is not cut."""
@@ -173,14 +170,9 @@ class Network:
         return calls if wide.error is not None else wide.calls
 
     @property
-    def loss(self) -> str:
-        """How the training pass computes the loss, in words; PROBE if it is none."""
-        return self.attempt.loss_by
-
-    @property
     def guessed(self) -> bool:
         """Whether the loss is a guess or a probe, and not the user's or the network's own."""
-        return self.loss in (PROBE, SQUARED, ENTROPY)
+        return self.attempt.loss_by in (PROBE, SQUARED, ENTROPY)
 
     @cached_property
     def modes(self) -> Modes:

@@ -144,11 +144,6 @@ class Place:
         return "Sync" in type(self.module).__name__
 
     @property
-    def virtual_batch(self) -> int | None:
-        """Samples of a part of the batch that has statistics of its own, as in ghost BatchNorm."""
-        return getattr(self.module, "virtual_batch_size", None)
-
-    @property
     def follows_batches(self) -> bool:
         """Whether it normalizes with its batch in training mode. FrozenBatchNorm, for one, never does."""
         return self.layer.kind == "batch" and not self.layer.frozen
@@ -189,7 +184,8 @@ def norms_of(step: nn.Module) -> list[Place]:
     # Before the sites, which ask whether a layer is a norm: so a stranger's is tried once.
     layers = {module: (path, layer_of(module, path)) for path, module in root_of(step).named_modules()}
     norms = dict.fromkeys(site.module for site in sites_of(step) if site.kind == "norm")
-    found = {module: layers[module] for module in norms if not isinstance(module, nn.LocalResponseNorm)}
+    known = (m for m in norms if m in layers and not isinstance(m, nn.LocalResponseNorm))  # not of a loss
+    found = {module: layers[module] for module in known}
     return [Place(path, module, layer) for module, (path, layer) in found.items() if layer is not None]
 
 

@@ -1,74 +1,51 @@
 """The check itself, `normexp.check(module, loader)`, and a Lightning callback that checks before the first batch."""
 
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.rank_zero import rank_zero_info
-from torch import Tensor, nn
-from torch.nn.modules.lazy import LazyModuleMixin
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from normexp.check.finding import declared
-from normexp.check.inputs import PRECISIONS, CheckOptions, FirstBatch, matched, require_whole, two_batches
+from normexp.check.inputs import PRECISIONS, CheckOptions, Data, FirstBatch, length_of, matched, two_batches
 from normexp.check.network import Network
 from normexp.check.own_optimizer import joined, optimizer_of
 from normexp.check.result import SEVERITIES, NotChecked, Result
 from normexp.check.rules import Rules, read_baseline
 from normexp.check.sources import sources_of
 from normexp.config.errors import why
-from normexp.monitors.batches import Step, as_step
-from normexp.monitors.guard import WrongLoss, passes_as_in, same_random
+from normexp.monitors.batches import Step, as_step, target_name
+from normexp.monitors.guard import LAZY, NoTarget, WrongLoss, is_lazy, passes_as_in, same_random
+from normexp.norms.layers import is_norm
 
 
 @same_random()  # also where a finding draws other inputs
-def check(
-    module: nn.Module,
-    loader: Any = None,
-    *,
-    loss: Callable[..., Tensor] | None = None,
-    samples: int = 32,
-    select: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    baseline: str | Path | None = None,
-    **options: Any,
-) -> Result:
+def check(module: nn.Module, loader: Any = None, **options: Any) -> Result:
     """`normexp.check`, see there. `options` are those of `CheckOptions`; an unknown one raises TypeError."""
     begun, given = time.perf_counter(), CheckOptions(**options)
     if isinstance(module, DistributedDataParallel):  # its passes would wait for the other processes
         module, given.broadcasts = module.module, module.broadcast_buffers
     name = type(module).__name__
-    rules = Rules(list(declared()), select, ignore, read_baseline(baseline) if baseline else {})
-    require_whole("samples", samples, 1)
-    require_module(module, loss)
+    known = read_baseline(given.baseline) if given.baseline else {}
+    rules = Rules(list(declared()), given.select, given.ignore, known)
+    require_module(module, given.loss)
     if given.averaged is not None and not matched(given.averaged, module, "averaged="):
         raise ValueError("averaged=: has no parameter of the module; pass the averaged copy of this network")
     if given.state_dict is not None:
         matched(given.state_dict, module, "state_dict=")
-    step = as_step(module, loss, probe=True)
-    data = two_batches(loader, module, samples, given.seed)
+    data = two_batches(loader, module, given.samples, given.seed)
     given.optimizer, absent = optimizer_of(module, given.optimizer)
-    network = Network(step, data.batches, data.size, loader, given, samples)
-    if network.attempt.error is not None and data.size is not None and data.size > samples:
-        whole = Network(step, data.whole, data.size, loader, given)
-        if whole.attempt.error is None:  # its tensors do not all begin with samples
-            network = whole
-    if data.size is not None and data.size > samples:
-        cut = f"batches cut from {data.size} to {samples} samples; samples= (--samples) sets how many"
+    network = _called(module, loader, data, given)
+    if data.size is not None and data.size > given.samples:
+        cut = f"batches cut from {data.size} to {given.samples} samples; samples= (--samples) sets how many"
         data.said.append(cut if network.cut else "batches are not cut: a part of one fails")
     if isinstance(network.attempt.error, WrongLoss):
         raise network.attempt.error
     if not network.places and not network.attempt.heard:
-        local = any(isinstance(layer, nn.LocalResponseNorm) for layer in module.modules())
-        has = (
-            "has LocalResponseNorm alone, of which nothing is known"
-            if local
-            else "has no normalization layer"
-        )
-        raise ValueError(f"module={name}: {has}; there is nothing to check")
+        raise ValueError(f"module={name}: {without_norms(network)}; there is nothing to check")
     result = Result(name)
     for id, kind in declared().items():
         if not rules.asks(id):
@@ -84,7 +61,7 @@ def check(
     result.findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     result.norms = network.in_words()
     result.facts = [
-        f"{network.counts()}; {network.samples or 'uncounted'} samples a pass; loss: {network.loss}",
+        f"{network.counts()}; {network.samples or 'uncounted'} samples a pass; loss: {network.attempt.loss_by}",
         *network.not_understood(),
         *data.said,
         *([f"{absent}: pass optimizer="] if absent else []),
@@ -95,6 +72,53 @@ def check(
     )
     result.seconds = time.perf_counter() - begun
     return result
+
+
+def _called(module: nn.Module, loader: Any, data: Data, given: CheckOptions) -> Network:
+    """The network, by the first way of a training pass that does not fail: with cut batches, with whole ones, with its
+    targets, without a loss that needs them. What of it the user should know goes to `data.said`."""
+    step = as_step(module, given.loss, probe=True)
+
+    def tried(step: Step) -> Network:
+        return Network(step, data.batches, data.size, loader, given, given.samples)
+
+    network = tried(step)
+    if network.attempt.error is not None and data.size is not None and data.size > given.samples:
+        whole = Network(step, data.whole, data.size, loader, given)
+        if whole.attempt.error is None:  # its tensors do not all begin with samples
+            network = whole
+    takes = "" if given.loss or step is module else target_name(module, data.whole.training)
+    if network.attempt.error is not None and takes:
+        told = tried(Step(module, probe=True, takes=takes))
+        network = told if told.attempt.error is None else network
+    if loader is None and step is module and network.attempt.error is not None:
+        raise ValueError(
+            f"loader: random inputs are no batch of its training_step ({why(network.attempt.error)}); pass data"
+        )
+    if isinstance(network.attempt.error, NoTarget) and isinstance(loader, FirstBatch):
+        # A loop shows what its network takes, and no targets.
+        network = tried(as_step(module, probe=True))
+        data.said.append("loss= needs targets and is left out; run the loop over w.over(loader)")
+    if isinstance(given.loss, nn.Module) and any(map(is_norm, given.loss.modules())):
+        data.said.append(
+            "norms of loss= are not checked; pass a module that holds both, with a training_step"
+        )
+    return network
+
+
+def without_norms(network: Network) -> str:
+    """Why no norm of a network can be checked, as far as its training pass tells."""
+    seen = network.attempt
+    if any(isinstance(layer, nn.LocalResponseNorm) for layer in network.modules.values()):
+        return "has LocalResponseNorm alone, of which nothing is known"
+    if seen.hidden:
+        path, reason = next(iter(seen.hidden.items()))
+        return f"{path} {reason}"
+    if seen.changed:
+        path, names = next(iter(seen.changed.items()))
+        said = f"{path or 'the network'} changes {', '.join(names)} as it trains, not as BatchNorm does"
+        return f"has no normalization layer that is known ({said})"
+    return "has no normalization layer that is known"
 
 
 def require_module(module: Any, loss: Any) -> None:
@@ -108,10 +132,8 @@ def require_module(module: Any, loss: Any) -> None:
         raise ValueError(
             f"{name}: is scripted or traced, and its layers hide; pass the module it was made of"
         )
-    if any(
-        isinstance(layer, LazyModuleMixin) and layer.has_uninitialized_params() for layer in module.modules()
-    ):
-        raise ValueError(f"{name}: has lazy layers without a size; call the network once with a batch")
+    if is_lazy(module):
+        raise ValueError(f"{name}: {LAZY}")
     if not any(p.is_floating_point() or p.is_complex() for p in module.parameters()):
         raise ValueError(f"{name}: has no parameters; pass a network or a LightningModule that trains")
     if any(p.is_meta for p in module.parameters()):
@@ -120,14 +142,6 @@ def require_module(module: Any, loss: Any) -> None:
         raise ValueError(
             "module: its training_step takes steps itself (automatic_optimization=False); pass its network, and loss="
         )
-
-
-def length_of(loader: Any) -> int | None:
-    """Batches of a loader; None if it has no length."""
-    try:
-        return len(loader)
-    except TypeError:
-        return None
 
 
 class CheckNorms(Callback):

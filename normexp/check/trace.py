@@ -93,7 +93,7 @@ class Trace:
     """What one training pass showed.
 
     Attributes:
-        loss_by: how the loss was computed, in words.
+        loss_by: how the loss was computed, in words; PROBE if it is none.
         skipped: whether the step gave no loss.
         random: whether the step drew random numbers, as dropout does; told with `hear`.
         gradients: name -> norm of the gradient of each trained parameter; None where there is none.

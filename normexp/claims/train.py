@@ -1,6 +1,6 @@
 """What claims lack of their evidence, trained in rounds: what is missing of each grid, then what a wider one asks."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -84,19 +84,19 @@ class Rounds:
             return
         from normexp.sweeps.run import run  # loads torch
 
-        runs: dict[Path, tuple[RunSpec, str]] = {}
-        users: dict[Path, list[str]] = {}
+        runs: list[tuple[RunSpec, str]] = []
+        users = defaultdict[Path, list[str]](list)
         for name, rows in todo.items():
             disk = self.disks[name]
             for spec, row in zip(disk.specs(rows), rows.itertuples(index=False), strict=True):
-                runs.setdefault(spec.folder, (spec, disk.name_of(row)))
-                users.setdefault(spec.folder, []).append(name)
+                runs.append((spec, disk.name_of(row)))
+                users[spec.folder].append(name)
         if not options.plan:  # runs in the user's repository would make its checkout a changed one
             self.out.mkdir(parents=True, exist_ok=True)
             if not (self.out / ".gitignore").exists():
                 (self.out / ".gitignore").write_text("*\n")
         launch = self.out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
-        specs, names = zip(*runs.values(), strict=True)
+        specs, names = zip(*runs, strict=True)
         for cell in run(specs, options, folder=launch, names=names, command=self.command, brief=True):
             self._ended[cell.spec.folder, cell.state] += 1
             if cell.state in NO_NUMBER and self._ended[cell.spec.folder, cell.state] >= MOST_TIMES:

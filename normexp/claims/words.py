@@ -10,6 +10,7 @@ from normexp.claims.judge.limits import Few, Limits, few_of, limits_of
 from normexp.claims.judge.verdict import FEWEST_SETTINGS, Check, Count, Judgement, Verdict, Word
 from normexp.claims.numbers import by_arm, named, numbers_of, told
 from normexp.claims.units import capital, ends, holds_in, never_reached, number
+from normexp.format import uncapitalized
 from normexp.runs.table import FEWEST_SEEDS
 
 WIDTH = 110  # of a paragraph in a file; a narrower screen has narrower lines
@@ -125,7 +126,7 @@ def does_not_show(limits: Limits) -> str:
     """What a claim does not show: a sentence by its evidence, and the claim's own one, if it has one."""
     sentences = [_beyond(limits), "It does not exclude differences below its margin." if limits.equal else ""]
     if limits.own:
-        sentences.append(f"Nor does it show: {limits.own[0].lower()}{limits.own[1:]}")
+        sentences.append(f"Nor does it show: {uncapitalized(limits.own)}")
     return " ".join(filter(None, sentences))
 
 

@@ -3,11 +3,13 @@
 model=cnn batch_size=16` says what was measured nearest to a setting."""
 
 import dataclasses
+import inspect
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from normexp.cli.words import AT_LEAST_0, HERE, POSITIVE, SEVERAL, Engine, Folder, Packages, at_least
+from normexp.cli.words import AT_LEAST_0, FINITE, HERE, POSITIVE, SEVERAL, Engine, Folder, Packages, at_least
 from normexp.config.process import fast_imports, typed
 from normexp.format import printable, tell
 
@@ -22,7 +24,7 @@ def compare(
     margin: Annotated[float | Literal["practical"], AT_LEAST_0] | None = None,
     metric: str | None = None,
     better: Literal["higher", "lower"] | None = None,
-    batch_sizes: Annotated[tuple[int, ...] | None, SEVERAL, at_least(1)] = None,
+    batch_sizes: Annotated[tuple[int, ...] | None, at_least(1), SEVERAL] = None,
     rates: Annotated[tuple[float, ...] | None, SEVERAL, POSITIVE] = None,
     seeds: Annotated[int, at_least(5)] = 20,
     budget: Annotated[float, POSITIVE] = 60.0,
@@ -33,8 +35,8 @@ def compare(
     setting: str | None = None,
     tune: str | None = None,
     per_example: Path | None = None,
-    guess: float | None = None,
-    spread: Annotated[float, AT_LEAST_0] = 0.0,
+    guess: Annotated[float, FINITE] | None = None,
+    spread: Annotated[float, POSITIVE] | None = None,
     paired: bool = True,
     looks: Annotated[int, at_least(1)] = 1,
     name: str = "",
@@ -85,6 +87,11 @@ def compare(
         out: a folder
     """
     if all("=" in word for word in words):
+        if several := [word for word in words if re.search(r"=[^\[({'\"]*,", word)]:
+            raise ValueError(
+                f"{several[0]}: a key has one value; norms=, batch_sizes= and rates= have several, and numbers in hand"
+                " are a:78,79 b:79,80"
+            )
         from normexp.config.compose import compose
 
         for norm in norms or ("none",):  # a typo is answered before the imports, which take seconds
@@ -107,7 +114,7 @@ def compare(
     training_alone: dict[str, Any] = {"rates": rates, "batch_sizes": batch_sizes, "version": version}
     from normexp.compare.answer import own_folder
 
-    kind = kind_of(words)
+    kind = kind_of(words, inspect.signature(compare).parameters)
     if kind in ("numbers", "file"):
         from normexp.compare.results import compare as judge
 
@@ -115,7 +122,7 @@ def compare(
             if given:
                 raise ValueError(f"{key}: is for a training; leave it out")
         source: Any = words if kind == "numbers" else words[0]
-        asked: Any = {"paired": paired, "arms": arms, "guess": guess, "spread": spread, "looks": looks}
+        asked: Any = {"paired": paired, "arms": arms, "guess": guess, "spread": spread or 0.0, "looks": looks}
         columns = of_results | {"value": value or metric}
         answer = judge(source, better=better, margin=margin, name=name, **asked, **columns)
         judged, examples = answer.look.design, per_example and str(per_example)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from normexp.cli.help import columns
 from normexp.config.process import typed
-from normexp.format import tell
+from normexp.format import pluralize, tell
 from normexp.training.screen import make_console
 
 
@@ -63,7 +63,7 @@ def runs(folder: Path = Path("outputs"), /) -> None:
     - `normexp runs`: of all studies
     - `normexp runs outputs/NAME`: of one
     """
-    from normexp.runs.table import load_summaries
+    from normexp.runs.table import find_runs, load_summaries
 
     skipped: list[str] = []
     table = load_summaries(folder, skipped=skipped)
@@ -87,7 +87,8 @@ def runs(folder: Path = Path("outputs"), /) -> None:
     for row in rows.to_numpy():
         shown.add_row(*map(Text, row))
     console.print(shown, highlight=False)
-    tell(*skipped, file=sys.stderr)
+    begun = len(find_runs(folder)[1])
+    tell(*skipped, *[f"{pluralize(begun, 'run')} not finished"] * bool(begun), file=sys.stderr)
 
 
 def figure(*names: str, out: Path = Path("outputs/figures"), small: bool = False, pdf: bool = False) -> None:

@@ -3,6 +3,7 @@ and `--key value` are the same, and every mistake is one line."""
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -16,6 +17,7 @@ from normexp.check.table import table
 from normexp.config.errors import first_mistake
 from normexp.config.folder import allow_from, listed, use_folder
 from normexp.config.options import suggest
+from normexp.format import uncapitalized
 from normexp.sweeps.options import Options
 
 TYPES = {int: "a whole number", float: "a number", bool: "true or false"}
@@ -26,16 +28,28 @@ def _parts(kind: Any, tokens: Any) -> tuple[Any, ...]:
     return tuple(convert(part) for part in listed(tokens[0].value))
 
 
+def _whole(_: Any, tokens: Any) -> int:
+    """cyclopts would round 2.5."""
+    if not re.fullmatch(r"[+-]?\d+", tokens[0].value):
+        raise ValueError("must be a whole number")
+    return int(tokens[0].value)
+
+
 HERE = Options()
 
 
+def within(**bounds: float) -> Parameter:
+    """A finite number, or several, between bounds; a word beside numbers, such as `practical`, has none."""
+    number = validators.Number(lt=math.inf, **bounds)
+    return Parameter(validator=lambda kind, own: None if isinstance(own, str) else number(kind, own))
+
+
 def at_least(least: int) -> Parameter:
-    """A whole number, or several, of at least so much."""
-    return Parameter(validator=validators.Number(gte=least))
+    """A whole number, or with `SEVERAL` behind it several, of at least so much."""
+    return Parameter(converter=_whole, validator=validators.Number(gte=least))
 
 
-POSITIVE = Parameter(validator=validators.Number(gt=0, lt=math.inf))
-AT_LEAST_0 = Parameter(validator=validators.Number(gte=0, lt=math.inf))
+POSITIVE, AT_LEAST_0, FINITE = within(gt=0), within(gte=0), within(gt=-math.inf)
 SEVERAL = Parameter(converter=_parts, n_tokens=1, json_list=False)  # of a list with commas
 Count = Annotated[int, at_least(1)]
 Engine = Annotated[Options, Parameter(name="*", group="Where runs are computed")]
@@ -133,7 +147,7 @@ def _line(mistake: mistakes.CycloptsError, keys: Sequence[str]) -> str:
     if argument and (token or argument.tokens):
         value = token.value if token else argument.tokens[-1].value
         message = getattr(mistake, "exception_message", "") or _wanted(argument.hint)
-        return f"{key}={value}: {message[:1].lower()}{message[1:].rstrip('.')}"
+        return f"{key}={value}: {uncapitalized(message).rstrip('.')}"
     return str(mistake)
 
 

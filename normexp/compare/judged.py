@@ -13,14 +13,7 @@ from normexp.claims.judge.comparison import practical_margin
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm
 from normexp.claims.judge.kinds import PRACTICAL
 from normexp.claims.judge.outcomes import Outcomes
-from normexp.compare.effect import (
-    DIFFERENT,
-    Effect,
-    effect_of,
-    over_examples,
-    seeds_to_decide,
-    steps_ratio,
-)
+from normexp.compare.effect import DIFFERENT, Effect, effect_of, over_examples, seeds_to_decide, steps_ratio
 from normexp.runs.metrics import HIGHER, LOWER, higher_is_better, last_word
 from normexp.runs.table import FEWEST_SEEDS
 
@@ -72,7 +65,7 @@ def metric_of(name: str, better: str | None, margin: float | str | None, *, shar
             f"margin: practice knows none for {name}; write margin=NUMBER, the smallest difference that matters{way}"
         )
     higher = higher_is_better(name, better)
-    return Metric(name, higher, digits=max(0, 1 - math.floor(math.log10(number))) if number else 3)
+    return Metric(name, higher, digits=min(max(0, 1 - math.floor(math.log10(number))), 15) if number else 3)
 
 
 def guess_of(metric: Metric, chance_loss: Any) -> Any:

@@ -13,7 +13,7 @@ import pandas as pd
 from normexp.compare.effect import Curve
 from normexp.format import pluralize
 from normexp.runs.metrics import with_metric
-from normexp.runs.table import find_runs, load_summaries
+from normexp.runs.table import find_runs, load_summaries, open_runs
 
 # A number of these is a seed; that of the others only where an arm has several, unlike the 16 of vit_s16 and vit_16.
 SEEDS = (
@@ -44,7 +44,10 @@ def of_folder(path: Path, value: str | None) -> tuple[pd.DataFrame, dict[Any, Cu
     """The runs below a folder: finished runs of normexp, else one of each folder with events of TensorBoard."""
     if find_runs(path)[0]:
         table = load_summaries(path)
-        return (with_metric(table, path, value) if value and "/" in value else table), {}
+        lost = open_runs(path, {*table["hash"]})
+        table = with_metric(table, path, value) if value and "/" in value else table
+        table.attrs["notes"] = [f"left out: {pluralize(len(lost), 'run')} not finished"] * bool(lost)
+        return table, {}
     folders = sorted({file.parent for file in path.rglob("events.out.tfevents*")})
     if not folders:
         raise ValueError(f"{path}: holds neither runs of normexp nor events of TensorBoard; check the name")

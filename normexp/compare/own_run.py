@@ -1,5 +1,6 @@
 """A call of somebody's own function, `train(norm, lr, seed)`, as a run that any place can compute."""
 
+import contextlib
 import hashlib
 import inspect
 import json
@@ -43,7 +44,8 @@ class OwnRun:
                 return finished
             function, started = imported(self.target, "train"), time.monotonic()
             try:
-                found = function(**self.arguments)
+                with contextlib.chdir("."):  # it may go elsewhere, and what follows is written from here
+                    found = function(**self.arguments)
             except ArithmeticError:  # such as an overflow: it diverged
                 found = math.nan
             except SystemExit as stop:  # of a script with a main of its own: a failure like any other
@@ -84,7 +86,10 @@ def own_run(target: str, version: str, folder: Path, arguments: Mapping[str, Any
 def arguments_of(target: str, more: Sequence[str]) -> list[str]:
     """The names of a function's arguments, that of the arm first: the first that is neither lr, seed nor one of `more`.
     Raises ValueError for a function that cannot be called so."""
-    parameters = inspect.signature(imported(target, "train")).parameters
+    function = imported(target, "train")
+    if not callable(function):
+        raise ValueError(f"train={target}: is {str(function)[:60]}, no function; name one")
+    parameters = inspect.signature(function).parameters
     named = [
         name for name, own in parameters.items() if own.kind in (own.POSITIONAL_OR_KEYWORD, own.KEYWORD_ONLY)
     ]
@@ -96,6 +101,9 @@ def arguments_of(target: str, more: Sequence[str]) -> list[str]:
     open_ended = any(own.kind is own.VAR_KEYWORD for own in parameters.values())
     if unknown := [name for name in more if name not in named and not open_ended]:
         raise ValueError(f"{unknown[0]}: is no argument of {target}; it takes {', '.join(named)}")
+    given = (arm, *OF_SEED, *more)
+    if lacking := [n for n in named if n not in given and parameters[n].default is inspect.Parameter.empty]:
+        raise ValueError(f"{lacking[0]}: {target} has no default for it; write {lacking[0]}=VALUE")
     return [arm, *(name for name in named if name != arm)]
 
 

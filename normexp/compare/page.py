@@ -5,14 +5,16 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+import jinja2
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from normexp import __version__
 from normexp.compare.answer import Answer
 from normexp.compare.judged import EQUAL, Look
-from normexp.compare.sentences import failed_runs, headline, methods, partners
+from normexp.compare.sentences import failed_runs, headline, partners
 from normexp.config.process import command
 from normexp.format import pluralize
 from normexp.report.drawing import WIDTH, Drawing, new_figure, save_all
@@ -21,7 +23,9 @@ from normexp.report.page import list_html, save_page
 from normexp.report.style import Style, drawing_style
 from normexp.report.tables import grid, plain
 from normexp.runs.files import write_text
+from normexp.runs.table import FEWEST_SEEDS
 
+METHODS = Path(__file__).with_name("methods.txt.j2")
 PARAGRAPH = Markup("<p>{}</p>")
 ONE = "One setting: this says nothing of other data, networks or lengths."
 
@@ -62,6 +66,16 @@ def write(answer: Answer, out: Path, made_by: str) -> Path:
     parts = (f"# {plain(design.name)}", plain(headline(look)), lines, plain(text))
     write_text(out / "report.md", "\n\n".join(parts) + "\n")
     return page
+
+
+def methods(look: Look, ended: str = "") -> str:
+    """The paragraph for a methods section, from `methods.txt.j2`, whose lines become one."""
+    template = jinja2.Template(METHODS.read_text(), trim_blocks=True, undefined=jinja2.StrictUndefined)
+    lines = template.render(
+        look=look, design=look.design, rates=[f"{rate:g}" for rate in look.design.rates], ended=ended,
+        paired=any(own.paired for own in look.differences), version=__version__, fewest=FEWEST_SEEDS,
+    )  # fmt: skip
+    return lines.strip().replace("\n", " ")
 
 
 def for_paper(table: pd.DataFrame) -> pd.DataFrame:

@@ -2,11 +2,12 @@
 of TensorBoard and of normexp, numbers that somebody typed."""
 
 import csv
+import difflib
 import io
 import os
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,20 +49,27 @@ READERS: dict[str, Callable[..., Any]] = {
 }
 
 
-def kind_of(words: Sequence[str]) -> str:
+def kind_of(words: Sequence[str], options: Iterable[str] = ()) -> str:
     """What words name: `numbers` in hand, a `file` or folder of results, a `function`, else a `network`. Raises
-    ValueError with one line for a word that fits none."""
+    ValueError with one line for a word that fits none; it names the nearest of the `options`."""
+
+    def near(word: str, otherwise: str) -> str:
+        found = difflib.get_close_matches(word.partition("=")[0], [*options], n=1) if "=" in word else []
+        return f"did you mean {found[0]}?" if found else otherwise
+
     first, *more = words or ("",)
     others = [word for word in words if not TYPED.fullmatch(word)]
     if len(others) < len(words):
         if others:
             number = next(word for word in words if word not in others)
-            raise ValueError(f"{others[0]}: neither an option nor numbers beside {number}; write NAME:1,2,3")
+            remedy = near(others[0], "write NAME:1,2,3")
+            raise ValueError(f"{others[0]}: neither an option nor numbers beside {number}; {remedy}")
         return "numbers"
     known = Path(first).suffix.lower() in READERS and ("=" not in first or os.path.exists(first))
     if os.path.isdir(first) or known:
         if more:
-            raise ValueError(f"{more[0]}: is no option for results, as {first} has them; --help lists those")
+            remedy = near(more[0], "--help lists those")
+            raise ValueError(f"{more[0]}: is no option for results, as {first} has them; {remedy}")
         return "file"
     module = first.partition(":")[0]
     top = module.partition(".")[0]
@@ -76,8 +84,11 @@ def kind_of(words: Sequence[str]) -> str:
 
 
 def typed(words: Sequence[str]) -> list[tuple[str, list[float]]]:
-    """(arm, values) of numbers in hand, `none:78 batchnorm:78.2,78.4`; arms without a name are A, B, ..."""
-    found = [match for match in map(TYPED.fullmatch, words) if match]
+    """(arm, values) of numbers in hand, `none:78 batchnorm:78.2,78.4`; arms without a name are A, B, ... Raises
+    ValueError for another word."""
+    found = [match for word in words if isinstance(word, str) and (match := TYPED.fullmatch(word))]
+    if wrong := [word for word in words if word not in [own.string for own in found]]:
+        raise ValueError(f"{wrong[0]}: is no arm with its numbers; write none:78,79, or {{'none': [78, 79]}}")
     names = [own["arm"] or chr(ord("A") + place) for place, own in enumerate(found)]
     return [(arm, list(map(float, own["values"].split(",")))) for arm, own in zip(names, found, strict=True)]
 
@@ -101,11 +112,19 @@ def opened(source: Any, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curv
     without rows, or with two columns of one name."""
     where = "table"
     if isinstance(source, pd.DataFrame):
-        table = source.reset_index(drop=source.index.names == [None])  # groupby().mean() puts names there
+        table = source
+    elif not isinstance(source, (str, Path)):
+        raise ValueError(
+            f"table: is of type {type(source).__name__}; give a DataFrame, a file, a folder or {{arm: values}}"
+        )
     elif Path(source).is_dir():
         return of_folder(Path(source), value)
     else:
         table, where = of_file(Path(source)), str(source)
+    if table.columns.nlevels > 1:
+        raise ValueError(f"{where}: its columns have {table.columns.nlevels} names each; give each one")
+    if table.index.names != [None]:  # as groupby().mean() puts them there
+        table = table.reset_index()
     if table.columns.has_duplicates:
         name = table.columns[table.columns.duplicated()][0]
         raise ValueError(f"{where}: two columns are named {name}; rename one")

@@ -18,6 +18,8 @@ from normexp.format import pluralize
 from normexp.runs.metrics import HIGHER, LOWER, higher_is_better, last_word
 
 SHARES = {*HIGHER, "error", "err", "wer", "cer"} - {"psnr", "elo", "reward", "return", "r2"}
+HUGE = 1e150  # its square is no number
+SHARED = ("batch_size", "lr", "numerics")  # of all arms, or a difference may be that of these
 LARGE = 0.1  # a margin between shares that is more often meant in points
 Size = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -25,9 +27,16 @@ Size = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 class Asked(BaseModel):
     """The values that arguments of `compare` can have."""
 
+    arm: str | None
+    value: str | None
+    seed: str | None
+    setting: str | None
+    tune: str | None
     better: Literal["higher", "lower"] | None
     margin: Size | Literal["practical"] | None
+    guess: Annotated[float, Field(allow_inf_nan=False)] | None
     spread: Size
+    paired: bool
     looks: Annotated[int, Field(ge=1)]
     arms: tuple[Any, ...]
 
@@ -72,7 +81,9 @@ def compare(
 
     Raises ValueError with one line for what cannot be used.
     """
-    checked(Asked, {"better": better, "margin": margin, "spread": spread, "looks": looks, "arms": arms})
+    asked = checked(Asked, {key: own for key, own in locals().items() if key in Asked.model_fields})
+    margin, guess, paired = asked.margin, asked.guess, asked.paired  # also of texts and numpy's numbers
+    spread, looks = asked.spread, asked.looks
     if isinstance(data, (dict, list, tuple)):
         if not (value or better):
             raise ValueError(
@@ -94,6 +105,9 @@ def compare(
     settings = [column(table, own, "setting") for own in (setting or "").split(",") if own]
     seed = column(table, seed, "seed") if seed else usual(table, "seed")
     value, table = value_of(table, value, {arm, seed, setting})
+    roles = [arm, value, *settings, *([seed] if seed else [])]
+    if twice := [role for place, role in enumerate(roles) if role in roles[:place]]:
+        raise ValueError(f"{twice[0]}: is one column; name another for each of arm, value, seed and setting")
     metric = metric_of(value, better, margin)
     if guess is None and metric.measure != "value" and "chance_loss" in table:  # of runs of normexp
         guess = float(guess_of(metric, table["chance_loss"].max()))
@@ -132,6 +146,9 @@ def compare(
         levels=tuple(dict.fromkeys(runs["level"])), level_name=setting or "batch size", paired=paired and bool(seed),
         spread=spread, curve=value,
     )  # fmt: skip
+    for other in [own for name in SHARED for own in named(table, name) if own not in roles and not tune]:
+        if labels(table, [other]).groupby(runs["arm"]).agg(frozenset).nunique() > 1:
+            notes += [f"arms differ in {other}, too"]
     had = {*zip(runs["arm"], runs["level"], strict=True)}
     if absent := [design.named(*own) for own in product(names, design.levels) if own not in had]:
         notes += [f"no run, so not compared: {', '.join(absent)}"]
@@ -206,9 +223,10 @@ def named_arms(runs: pd.DataFrame, asked: Sequence[str], nameless: int) -> tuple
     if len(set(arms)) < len(arms):
         raise ValueError(f"arms={','.join(arms)}: one stands twice; name each once")
     if len(arms) < 2:
-        empty = f", beside {pluralize(nameless, 'run')} whose arm is empty" if nameless else ""
+        alone = [f"{arms[0]} alone"] if arms else []
+        empty = [f"{pluralize(nameless, 'run')} whose arm is empty"] if nameless else []
         raise ValueError(
-            f"arm: {', '.join(arms) or 'no run'} alone{empty}; two or more are compared, name their column"
+            f"arm: {', beside '.join(alone + empty) or 'no run'}; two or more are compared, name their column"
         )
     return tuple(arms)
 
@@ -220,16 +238,20 @@ def check_runs(runs: pd.DataFrame, table: pd.DataFrame, metric: Metric, arms: Se
         differing = [name for name in own if own[name].nunique() > 1]
         differing.sort(key=lambda name: texts[name].nunique())  # no names of runs first
         which = ", ".join(map(str, differing[:4])) or "no column"
-        raise ValueError(
-            f"arm={arm} seed={seed}: {len(rows)} runs, which differ in {which};"
-            " write setting=COLUMN, tune=COLUMN of validation to take the best, or a seed of each run's own"
+        remedy = (
+            "keep the last row of each run"  # of a curve
+            if {"step", "epoch"} & {str(name).lower() for name in differing}
+            else "write setting=COLUMN, tune=COLUMN of validation to take the best, or a seed of each run's own"
         )
+        raise ValueError(f"arm={arm} seed={seed}: {len(rows)} runs, which differ in {which}; {remedy}")
     for arm in arms:
         if runs.loc[runs["arm"] == arm, "value"].isna().all():
             raise ValueError(
                 f"arm={arm}: none of its runs has a value of {metric.name}; if it has another name there, rename it"
             )
     ended = runs[~runs["failed"]]
+    if (most := ended["value"].abs().max()) > HUGE:
+        raise ValueError(f"value={metric.name}: {most:g} is too large; leave the value of a failed run empty")
     if metric.measure == "error" and ended["value"].max() > 1:
         raise ValueError(
             f"value={metric.name}: practice knows shares of wrong answers, up to 1; write margin=NUMBER"

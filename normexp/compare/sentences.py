@@ -1,8 +1,7 @@
-"""A look in English: a sentence for each difference, what failed, and the paragraph for a paper."""
+"""A look in English: a sentence for each difference, and what failed."""
 
 import math
 
-from normexp import __version__
 from normexp.compare.effect import MOST
 from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE, Design, Difference, Look, word_of
 from normexp.format import pluralize
@@ -40,7 +39,8 @@ def sentence(own: Difference, design: Design) -> str:
     effect = f"{metric.name} {metric.show(own.effect, sign=True)}{unit}"
     if own.seeds == 1 and own.word == OPEN:
         few = "Two numbers decide" if own.arm.runs == own.baseline.runs == 1 else "One run of an arm decides"
-        return f"{few} nothing: {where} minus {design.baseline}, {effect}; {more_seeds(own, design)}."
+        need = more_seeds(own, design) if own.spread else "how many seeds would, spread=VALUE says"
+        return f"{few} nothing: {where} minus {design.baseline}, {effect}; {need}."
     if math.isfinite(own.interval[0]):
         effect += f" ({metric.range(own.interval, sign=True)})"
     seeds = (
@@ -77,7 +77,8 @@ def why_open(own: Difference, design: Design) -> str:
         why = f"the interval crosses the margin of ±{show(margin)}" if margin else "the interval contains 0"
     else:
         why = "the interval would decide it alone, but not beside the other comparisons"
-    return f"{why}; {more_seeds(own, design)}" if own.spread else why
+    known = own.assumed and own.seeds >= FEWEST_FOR_INTERVAL  # more such runs give no interval either
+    return f"{why}; {more_seeds(own, design)}" if own.spread and not known else why
 
 
 def more_seeds(own: Difference, design: Design) -> str:
@@ -133,33 +134,3 @@ def partners(look: Look) -> str:
         if own.paired and arm.runs > own.seeds
     ]
     return f"without a partner or a number: {', '.join(dict.fromkeys(counts))}" if counts else ""
-
-
-def methods(look: Look, ended: str = "") -> str:
-    """The paragraph for a methods section."""
-    design, count = look.design, len(look.differences)
-    practice = "practice (0.3 points up to an error of 3%, a tenth of it up to 10%, a point above; 0.02 nats of loss)"
-    margin = practice if isinstance(design.margin, str) else f"{design.margin:g}"
-    paired = any(own.paired for own in look.differences)
-    interval = "means over paired seeds with Student's t" if paired else "of means over seeds with Welch's"
-    guess = "counts as a guess" if look.guess is not None else "is left out and counted"
-    shared, holm = (f"Together {count} words share", " (Holm)") if count > 1 else ("The word has", "")
-    tuning, often = "", ""
-    if design.rates:
-        tuning = (
-            f" Settings: {' '.join(design.words)}. Each arm was trained at learning rates"
-            f" {', '.join(f'{rate:g}' for rate in design.rates)}; every seed took its own best rate by validation, so"
-            " intervals contain the noise of tuning."
-        )
-    if (several := len(design.looks)) > 1:
-        when = f"after {', '.join(map(str, design.looks))} seeds" if design.words else f"{several} times"
-        often = (
-            f": the numbers were to be looked at {when}, until all was decided, and each look may err in"
-            f" {100 * look.alpha:.3g}% only, so that looking often does not make false words more likely"
-        )
-    return (
-        f"We compared {', '.join(design.norms)} by {design.metric.name} with normexp {__version__}.{tuning} Differences"
-        f" to {design.baseline} are {interval} intervals; a failed run {guess}. A difference is decided if its interval"
-        f" lies wholly beyond or wholly within a margin of {margin}, fixed beforehand, over at least {FEWEST_SEEDS}"
-        f" seeds. {shared} an error rate of 5%{holm}{often}.{f' It ended because {ended}.' if ended else ''}"
-    )

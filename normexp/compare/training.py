@@ -1,8 +1,10 @@
 """What a comparison trains, from the words of its command: a network of normexp, or a function of somebody else. Both
 give runs that any place can compute, and the numbers of both are read alike."""
 
+import difflib
 import functools
 import itertools
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,14 +17,16 @@ import pandas as pd
 
 from normexp.claims.evidence.rates import rates_around
 from normexp.claims.judge.kinds import PRACTICAL
+from normexp.claims.spec.recorded import KNOWN, unknown_metric
 from normexp.compare.effect import Curve
 from normexp.compare.judged import Design, Metric, guess_of, metric_of
 from normexp.compare.own_run import OF_SEED, arguments_of, own_run, plain
+from normexp.compare.results import SHARES, check_units
 from normexp.config.run_spec import RunSpec, specs
 from normexp.config.targets import DataOfLaunch
 from normexp.format import tell
 from normexp.runs import failed, finished_summary
-from normexp.runs.metrics import with_metric
+from normexp.runs.metrics import last_word, with_metric
 from normexp.runs.read import METRICS as RECORDED
 from normexp.runs.read import read_metrics
 
@@ -76,6 +80,8 @@ class Training:
             seconds=[own["seconds"] for own in summaries], folder=rows.pop("run"),
             guess=guess_of(self.metric, chances) if self.guess is None else self.guess,
         )  # fmt: skip
+        if self.function and last_word(self.value) in SHARES:
+            check_units(table["value"].dropna().to_numpy(), self.metric)
         return table.join(rows[rows.columns.difference(table.columns, sort=False)])
 
 
@@ -119,6 +125,8 @@ def of_model(
     value = metric or ("test/loss" if texts else "test/error")
     value = f"test/{value}" if value in ("error", "loss") else value
     found = metric_of(value, better, margin, shares=True)
+    if (unknown := unknown_metric(value)) and difflib.get_close_matches(value, KNOWN, cutoff=0.8):
+        raise ValueError(f"metric={value}: {unknown}")
     if found.measure == "error" and isinstance(margin, float) and margin >= 1:
         raise ValueError(
             f"margin={margin:g}: is a share of wrong answers, below 1; {margin / 100:g} is {margin:g} points"
@@ -174,6 +182,8 @@ def of_function(
         raise ValueError(f"{taken[0]}={more[taken[0]]}: is chosen by the comparison; write rates= or seeds=")
     if not arms:
         raise ValueError("arms: name two or more, the baseline first, such as arms=none,batchnorm")
+    if len({json.dumps(plain(arm)) for arm in arms}) < len(arms):
+        raise ValueError(f"arms={','.join(arms)}: two of them are one value for {target}; write each once")
     if batch_sizes:
         raise ValueError(
             f"batch_sizes: are of networks of normexp; {target} takes one as an argument of its own"

@@ -16,7 +16,7 @@ from normexp.monitors.base import StepMonitor
 from normexp.monitors.batches import Batches, all_gather
 from normexp.monitors.guard import NoLoss, guard_depth, loss_of, same_random, untouched
 from normexp.monitors.listen import listen, unheard
-from normexp.monitors.sites import Site, axis_at, first_tensor, to_rows
+from normexp.monitors.sites import Site, axis_at, to_rows
 
 PERCENTILES = {"p15": 0.15, "p50": 0.5, "p85": 0.85}  # as in Figure 1 of Ioffe & Szegedy 2015
 MARGIN = 0.05  # of the range: an output this close to a bound is saturated (sigmoid below 0.05 or above 0.95)
@@ -178,11 +178,8 @@ class Activations(StepMonitor):
         kinds |= {"activation"} if set(self.statistics) & set(OF_ACTIVATIONS) else set()
         for site in sites:
             for end in ("input", "output") if site.kind in kinds else ():
-                self.hear(site.module, functools.partial(self._ran, site, end), before=end == "input")
+                self.hear(site.module, functools.partial(self._record, site, end), before=end == "input")
         self.handles.append(listen(module, sites, None if self._declared else self._called))
-
-    def _ran(self, site: Site, end: str, inputs: tuple, named: dict, output: Any) -> None:
-        self._record(site, end, first_tensor(inputs, named) if end == "input" else output)
 
     def _called(self, site: Site, x: Tensor) -> Callable[[Tensor], None]:
         self._record(site, "input", x)  # before it runs: it may work in place

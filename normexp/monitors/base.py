@@ -36,7 +36,16 @@ from normexp.monitors.batches import (
     last_training_batch,
     size_of,
 )
-from normexp.monitors.guard import NoLoss, guard_depth, passes_as_in, run_eagerly, to_module, untouched
+from normexp.monitors.guard import (
+    LAZY,
+    NoLoss,
+    guard_depth,
+    is_lazy,
+    passes_as_in,
+    run_eagerly,
+    to_module,
+    untouched,
+)
 from normexp.monitors.sites import first_tensor, in_vmap, wide
 
 Recorded = Mapping[str, Sequence[tuple[int, float]]]  # tag -> (step, value)
@@ -235,6 +244,8 @@ class Monitor(Callback):
             if size_of(batch) == 0:
                 self.say("leaves a batch without samples out")
                 return
+            if is_lazy(module):
+                raise ValueError(f"the network {LAZY}")
             self.started_at = step
             self.start(trainer, module, step)
 
@@ -298,10 +309,8 @@ class StepMonitor(Monitor):
     def watch(self, module: LightningModule, batch: Any, step: int) -> None:
         """Before the forward pass: attach hooks and append them to `handles`."""
 
-    def hear(
-        self, module: nn.Module, record: Callable[[tuple, dict, Any], None], *, before: bool = False
-    ) -> None:
-        """Call `record(inputs, named, output)` at the first pass of a layer in this step, or before it: an in-place
+    def hear(self, module: nn.Module, record: Callable[[Any], None], *, before: bool = False) -> None:
+        """Call `record(output)` at the first pass of a layer in this step, or `record(input)` before it: an in-place
         activation overwrites its input. Passes that other monitors make do not count."""
         depth = guard_depth()
 
@@ -316,7 +325,7 @@ class StepMonitor(Monitor):
                     )
                     return
                 with self.attempt():
-                    record(inputs, named, output)
+                    record(x if before else output)
 
         attach = module.register_forward_pre_hook if before else module.register_forward_hook
         handle = attach(hook, with_kwargs=True)

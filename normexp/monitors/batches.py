@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._pytree import tree_leaves
 
-from normexp.monitors.guard import NoLoss, WrongLoss, same_random
+from normexp.monitors.guard import NoLoss, NoTarget, WrongLoss, same_random
 
 
 class Batches(NamedTuple):
@@ -109,7 +109,9 @@ def norms_over_processes(norms: Tensor) -> Tensor:
 def size_of(batch: Any) -> int | None:
     """Samples in a batch: the length of its tensors, where one of length 1 serves all. None if they do not agree, or if
     a class of one's own, a nested or sparse tensor, or a list of samples that nothing has stacked, hides them."""
-    if isinstance(batch, list) and all(isinstance(item, (tuple, list, Mapping)) for item in batch):
+    lists = [part for part in (batch if isinstance(batch, tuple) else [batch]) if isinstance(part, list)]
+    unstacked = (all(isinstance(item, (tuple, list, Mapping)) for item in part) for part in lists)
+    if len(lists) > 1 or any(unstacked):  # images and boxes, for one
         return None
     leaves = tree_leaves(batch if not is_dataclass(batch) else list(vars(batch).values()))
     leaves = [x for leaf in leaves for x in (leaf.values() if isinstance(leaf, Mapping) else [leaf])]
@@ -153,6 +155,7 @@ class Step(nn.Module):
     Args:
         loss: `loss(output, target)`.
         probe: whether a fixed random sum of the outputs stands for a loss that nobody knows, instead of NoLoss.
+        takes: name under which the network takes the targets, as one for detection does; empty if it takes none.
 
     Attributes:
         origin.how: how the loss is computed, in words; empty until the first pass.
@@ -161,15 +164,21 @@ class Step(nn.Module):
     automatic_optimization = True
 
     def __init__(
-        self, network: nn.Module, loss: Callable[..., Tensor] | None = None, *, probe: bool = False
+        self,
+        network: nn.Module,
+        loss: Callable[..., Tensor] | None = None,
+        *,
+        probe: bool = False,
+        takes: str = "",
     ) -> None:
         super().__init__()
-        self.model, self.loss, self.probe = network, loss, probe
+        self.model, self.loss, self.probe, self.takes = network, loss, probe, takes
         # A pass works on copies of a module's lists and dictionaries, so what it writes into them is lost.
         self.origin = SimpleNamespace(how="")
 
     def training_step(self, batch: Any) -> dict[str, Tensor]:
-        output, target = called_with(self.model, batch)
+        args, named, target = arguments(self.model, batch)
+        output = self.model(*args, **named, **({self.takes: target} if self.takes else {}))
         loss, self.origin.how = loss_of_output(output, target, self.loss)
         if loss is None and self.probe:
             y = tensor_of(output)
@@ -197,7 +206,8 @@ def arguments(network: nn.Module, batch: Any) -> tuple[tuple, dict[str, Any], An
     inputs, target = batch, None
     if isinstance(batch, (tuple, list)):
         first = count if count > 1 else len(batch) - 1 if several else 1
-        flat = 1 < first <= len(batch) and isinstance(batch[0], Tensor)
+        listed = isinstance(batch[0], list) and len(batch[0]) != first  # images of several sizes, for one
+        flat = 1 < first <= len(batch) and (listed or isinstance(batch[0], Tensor))
         inputs, rest = (tuple(batch[:first]), batch[first:]) if flat else (batch[0], batch[1:])
         target = rest[0] if rest else None
     if isinstance(inputs, Mapping):
@@ -210,6 +220,13 @@ def arguments(network: nn.Module, batch: Any) -> tuple[tuple, dict[str, Any], An
     if isinstance(inputs, (tuple, list)) and (several or len(inputs) == count > 1):
         return tuple(inputs), {}, target
     return (inputs,), {}, target
+
+
+def target_name(network: nn.Module, batch: Any) -> str:
+    """The name of the second argument of a network if it is one of targets and the batch has some, else empty."""
+    second = list(inspect.signature(network.forward).parameters)[1:2]
+    told = second and second[0] in ("targets", "target", "labels", "label", "y")
+    return second[0] if told and arguments(network, batch)[2] is not None else ""
 
 
 def called_with(network: nn.Module, batch: Any) -> tuple[Any, Any]:
@@ -226,8 +243,8 @@ def tensor_of(output: Any) -> Tensor:
     waiting = [getattr(output, "logits", None), getattr(output, "last_hidden_state", None), output]
     while waiting:  # the outer ones first
         value = waiting.pop(0)
-        if isinstance(value, Tensor) and value.is_floating_point():
-            return value
+        if isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex()):
+            return torch.view_as_real(value) if value.is_complex() else value
         inside = [value.get("logits"), *value.values()] if isinstance(value, Mapping) else value
         waiting += inside if isinstance(value, (Mapping, tuple, list)) else ()
     kind = type(output).__name__
@@ -249,7 +266,7 @@ def loss_of_output(
             if target is not None:
                 raise
             said = "loss=: fails without targets; give batches that have them, in a loop by w.over(loader)"
-            raise ValueError(f"{said} ({' '.join(str(error).split())})") from error
+            raise NoTarget(f"{said} ({' '.join(str(error).split())})") from error
         if not isinstance(value, Tensor) or value.numel() != 1:
             shape = f" of shape {tuple(value.shape)}" if isinstance(value, Tensor) else ""
             raise WrongLoss(f"loss=: gives a {type(value).__name__}{shape}; return a tensor of one number")
@@ -257,6 +274,12 @@ def loss_of_output(
     given = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
     if isinstance(given, Tensor):
         return given, "the loss that the network returns"
+    if (
+        isinstance(output, Mapping)
+        and output
+        and all(isinstance(x, Tensor) and not x.ndim for x in output.values())
+    ):
+        return sum(output.values(), torch.zeros(())), "the losses that the network returns"
     if not isinstance(target, Tensor):
         return None, ""
     y = tensor_of(output)

@@ -89,7 +89,6 @@ class Gradients(StepMonitor):
         self._activation_norms: dict[str, Tensor] = {}
         self._norms: dict[nn.Parameter, Tensor] = {}
         self._before: dict[nn.Parameter, Tensor] = {}
-        self._backward_scale = 1.0
 
     def keys(self) -> set[str]:
         keys = {"gradient_norm", "activation_gradient_norm", "update_ratio"}
@@ -104,7 +103,7 @@ class Gradients(StepMonitor):
         self._layers = self._linear | layer_weights(sites, "embedding")
         for site in sites:
             if site.kind == "activation":
-                self.hear(site.module, lambda _, named, output, layer=site.layer: self._hear(layer, output))  # type: ignore[misc]
+                self.hear(site.module, functools.partial(self._hear, site.layer))
         if not names_its_sites(module):
             self.handles.append(listen(module, sites, self._called))
 
@@ -142,7 +141,7 @@ class Gradients(StepMonitor):
             for layer in (layer for layer in self._layers if layer in layers):
                 size = norms_of([p.detach() for p in self._layers[layer]]).norm()
                 values[f"gradient_weight_ratio/{layer}"] = layers[layer] / size
-        activations = self._of_activations(self._backward_scale)
+        activations = self._of_activations()
         values |= {f"activation_gradient_norm/{layer}": norm for layer, norm in activations.items()}
         of_maps = {layer: norm for layer, norm in layers.items() if layer in self._linear}
         for name, by_layer in (("weight", of_maps), ("activation", activations)):
@@ -155,11 +154,11 @@ class Gradients(StepMonitor):
             values |= {f"parameter_gradient_norm/{names[p]}": norm for p, norm in self._norms.items()}
         return values
 
-    def _of_activations(self, backward_scale: float) -> dict[str, Tensor]:
+    def _of_activations(self) -> dict[str, Tensor]:
         if not self._activation_norms:
             return {}
         layers = sorted(self._activation_norms)
-        norms = torch.stack([self._activation_norms[layer] for layer in layers]) / backward_scale
+        norms = torch.stack([self._activation_norms[layer] for layer in layers]) / self._backward_scale
         return dict(zip(layers, norms if guard_depth() else norms_over_processes(norms), strict=True))
 
     def collect(self, module: LightningModule) -> Mapping[str, Tensor]:

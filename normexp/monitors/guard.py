@@ -4,6 +4,7 @@ import contextlib
 import copy
 import inspect
 import random
+import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,9 +14,11 @@ import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
+from torch.nn.modules.lazy import LazyModuleMixin
 
 RANDOM = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
 COPIED = (Tensor, dict, list, deque, tuple, set, *RANDOM)
+SHARDED = ("FSDPModule", "FullyShardedDataParallel")
 
 _guarded: list[nn.Module] = []
 _precision: list[Any] = []  # Lightning's precision plugins in which passes run
@@ -33,6 +36,7 @@ def untouched(module: nn.Module) -> Iterator[None]:
     Parameters are copied by each pass (`step_output`). To change them, use `weights`. For gradients use
     `torch.autograd.grad`, which does not touch `.grad`.
     """
+    require_passes(module)
     originals = [(child, dict(child.__dict__)) for child in module.modules()]
     outside = [(values, dict(values)) for values in _schedules(module)]
     made: dict[int, Any] = {}
@@ -51,6 +55,29 @@ def untouched(module: nn.Module) -> Iterator[None]:
         for values, original in outside:
             values.clear()
             values.update(original)
+
+
+def require_passes(module: nn.Module) -> None:
+    """Raise a ValueError with one line where no pass of ours can be made."""
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        raise ValueError(
+            "the network runs inside torch.func, where no other pass can be made; measure it outside"
+        )
+    fsdp = sys.modules.get("torch.distributed.fsdp")  # its import takes a second
+    kinds = tuple(vars(fsdp)[name] for name in SHARDED if name in vars(fsdp)) if fsdp else ()
+    if any(isinstance(child, kinds) for child in module.modules()):
+        raise ValueError(
+            "FSDP moves the weights itself, so no other pass can be made; measure the network before"
+        )
+
+
+LAZY = "has lazy layers without a size; call the network once with a batch"
+
+
+def is_lazy(module: nn.Module) -> bool:
+    """Whether a layer waits for its first input, from which it takes its size."""
+    lazy = (layer for layer in module.modules() if isinstance(layer, LazyModuleMixin))
+    return any(layer.has_uninitialized_params() for layer in lazy)
 
 
 def _schedules(module: nn.Module) -> list[dict]:
@@ -76,6 +103,10 @@ def same_random() -> Iterator[None]:
 
 class NoLoss(ValueError):
     """A batch that the training step skips."""
+
+
+class NoTarget(ValueError):
+    """A user's loss= needs the targets, and the batch has none."""
 
 
 class WrongLoss(ValueError):
@@ -150,6 +181,7 @@ def step_output(module: nn.Module, batch: Any) -> dict[str, Any]:
     random state that training will use next, and leaves them and the batch as they are, whatever the step writes.
 
     Raises NoLoss if the step skips the batch, and ValueError if the batch cannot be copied."""
+    require_passes(module)
     batch = copied_batch(batch)
     kinds = [parameter.kind for parameter in inspect.signature(module.training_step).parameters.values()]
     count = 2 if inspect.Parameter.VAR_POSITIONAL in kinds else len(kinds)

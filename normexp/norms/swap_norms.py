@@ -74,22 +74,21 @@ def swap(
     Raises:
         ValueError: an unknown name or option, or no normalization layer to replace.
     """
-    if options and not isinstance(norm, str):
-        raise ValueError(
-            f"{next(iter(options))}: options go with the name of a norm; bind them to the factory"
-        )
-    require_at_least("num_groups", options.get("num_groups"), 1)
-    if not isinstance(norm, str):
-        _check_factory(norm)
-    factory, chosen = norm, options if isinstance(norm, str) else None
+    chosen = options if isinstance(norm, str) else None
     if isinstance(norm, str):
+        require_at_least("num_groups", options.get("num_groups"), 1)
         factory = norm_named(norm, config_dir=config_dir, allow_targets=allow_targets, **options)
-        if "num_groups" in factory.keywords and "num_groups" not in options:  # 4 suit the small models here
-            del factory.keywords["num_groups"]
+        if "num_groups" not in options:  # 4 suit the small models here
+            factory.keywords.pop("num_groups", None)
+    elif options:
+        key = next(iter(options))
+        raise ValueError(f"{key}: options go with the name of a norm; bind them to the factory")
+    else:
+        factory = _checked_factory(norm)
     found = [(paths, old) for paths, old in _places(module) if _chosen(where, paths[0], old)]
     layers = [(paths, old, is_a) for paths, old in found if (is_a := norm_layer(old, paths[0])) is not None]
     if not layers:
-        sought = "inside it" if where is None else f"where={where}"
+        sought = "inside it that is known" if where is None else f"where={where}"
         raise ValueError(f"module={type(module).__name__}: no normalization layer {sought}; nothing to swap")
     # Make all new layers before any is put in place.
     made, owners = [], _owners(module)
@@ -122,8 +121,8 @@ def swap(
     return SwapTable(rows, ways_back, in_place)
 
 
-def _check_factory(norm: Any) -> None:
-    """Raise a ValueError unless it takes the arguments of a norm."""
+def _checked_factory(norm: Any) -> Callable[..., nn.Module]:
+    """What a user passes as a factory. Raises ValueError unless it takes the arguments of a norm."""
     name = getattr(norm, "__name__", type(norm).__name__)
     if isinstance(norm, nn.Module) or not callable(norm):
         raise ValueError(
@@ -136,6 +135,7 @@ def _check_factory(norm: Any) -> None:
         raise ValueError(f"norm={name}: is called as norm(16, channel_dim=1, layer=1); {taken}") from None
     except ValueError:  # it shows no signature
         pass
+    return norm
 
 
 def _places(module: nn.Module) -> list[tuple[list[str], nn.Module]]:

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from matplotlib.figure import Figure
 from normexp.report.study import Study, label
 from normexp.report.style import Style, height_for, label_lines
 
+# A sign that no font has shows as a box.
+warnings.filterwarnings("ignore", message="Glyph .* missing from font")
 WIDTH, COLUMNS = 9.3, 4  # inches of a page, so that text has one size on it; panels side by side
 MOST_PANELS = 8
 

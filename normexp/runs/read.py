@@ -38,7 +38,7 @@ def read_metrics(folders: Sequence[Path], metrics: Iterable[str] | None = None) 
 
     number = pa.float64()
     types = {"step": pa.int64(), "epoch": number, "seconds": number, "metric": pa.string(), "value": number}
-    names = None if metrics is None else list(metrics)
+    names = None if metrics is None else [metrics] if isinstance(metrics, str) else list(metrics)
     tables, recorded = [], set()
     for run, folder in enumerate(folders):
         path = folder / METRICS

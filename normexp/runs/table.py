@@ -168,10 +168,10 @@ def samples_seen(summaries: "pd.DataFrame", run: "np.ndarray", step: "pd.Series"
 
 def select_grid(summaries: "pd.DataFrame", grid: Grid) -> "pd.DataFrame":
     """The rows of a grid such as `{"norm": ["batchnorm", "none"], "batch_size": [2, 8], "seed": range(5)}`. Cells are
-    the product of its columns, in that order.
+    the product of its columns, in that order; a text or a number is a list of one.
 
-    Raises ValueError for a column that the table lacks, for cells without a run (it names them), and for a cell with
-    several runs (it names the columns in which they differ).
+    Raises ValueError for a column that the table lacks or that has no value, for cells without a run (it names them),
+    and for a cell with several runs (it names the columns in which they differ).
     """
     names = list(grid)
     for name in names:
@@ -180,7 +180,13 @@ def select_grid(summaries: "pd.DataFrame", grid: Grid) -> "pd.DataFrame":
                 f"grid: {name} is no column of the table; the columns are {', '.join(summaries.columns)}"
             )
     groups = dict(iter(summaries.groupby(names, dropna=False)))
-    cells = list(itertools.product(*grid.values()))
+    values = [
+        list(own) if isinstance(own, Iterable) and not isinstance(own, str) else [own]
+        for own in grid.values()
+    ]
+    if [] in values:
+        raise ValueError(f"grid: {names[values.index([])]} has no value; give it one or more")
+    cells = list(itertools.product(*values))
 
     def shown(cell: tuple) -> str:
         return " ".join(f"{name}={value}" for name, value in zip(names, cell, strict=True))

@@ -46,6 +46,8 @@ class MetricsCSV(Logger):
     Raises ValueError with one line if the file is shorter.
     """
 
+    name, version = "metrics", ""
+
     def __init__(self, path: Path, keep: int = 0):
         super().__init__()
         self.path = Path(path)
@@ -58,14 +60,6 @@ class MetricsCSV(Logger):
         self._writer = csv.writer(self._file, lineterminator="\n")
         if not keep:
             self._writer.writerow(COLUMNS)
-
-    @property
-    def name(self) -> str:
-        return "metrics"
-
-    @property
-    def version(self) -> str:
-        return ""
 
     @property
     def experiment(self) -> "MetricsCSV":

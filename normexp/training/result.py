@@ -22,7 +22,7 @@ from normexp.data.base import DataModule
 from normexp.machine import processor
 from normexp.monitors import convergence
 from normexp.monitors.charts import callbacks_of
-from normexp.monitors.guard import untouched
+from normexp.monitors.guard import own_buffers, untouched
 from normexp.monitors.run_measure import FinishedRun, RunMeasure
 from normexp.norms import evaluation_mode, followers, recompute_population_statistics
 from normexp.runs import TestExamples
@@ -174,15 +174,11 @@ def reestimated(
     """
     found = {name: value for name, value in metrics.items() if not name.startswith("train/")}
     if followers(module):
-        buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
-        try:
+        with own_buffers(module):
             estimate_statistics(module, data, trainer, training=False)
             for split in ("val", "test"):
                 anew, *_ = evaluate(module, data.evaluation_loader(split), trainer)
                 found |= {f"{split}/{name}": value for name, value in anew.items()}
-        finally:
-            for name, buffer in module.named_buffers():
-                buffer.copy_(buffers[name])
     return {f"{name}_{REESTIMATED}": value for name, value in found.items()}
 
 

@@ -10,6 +10,7 @@ import torch
 from scipy import stats
 from small_networks import HandRMS, cnn, found, images, rows, train
 from torch import nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -323,6 +324,17 @@ def test_decay_on_norms():
         ]
         assert worst.number == finding.number
         assert "group without decay" in worst.sentence
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_not_saved_knows_the_names_that_wrappers_give():
+    net = nn.Sequential(nn.Linear(6, 8), checkpoint_wrapper(nn.BatchNorm1d(8)))
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    kept = {name: value for name, value in before.items() if "running" not in name}
+    assert "not_saved" in check(net, torch.randn(32, 6), state_dict=before).healthy
+    finding = check(net, torch.randn(32, 6), state_dict=kept)["not_saved"]
+    assert set(finding.layers) == {"1.running_mean", "1.running_var"}
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
 
 
 def test_not_saved():

@@ -102,6 +102,7 @@ def test_data_set_is_no_loader():
 
 
 PAIRS = [(torch.randn(6), torch.tensor(1)) for _ in range(5)]
+ALIKE = ([torch.randn(3, 6) for _ in range(9)], [{"label": torch.tensor([1])} for _ in range(9)])
 IMAGES = ([torch.randn(7, 6), torch.randn(4, 6)], [{"boxes": torch.ones(2, 4)}, {"boxes": torch.ones(3, 4)}])
 
 
@@ -112,9 +113,17 @@ IMAGES = ([torch.randn(7, 6), torch.randn(4, 6)], [{"boxes": torch.ones(2, 4)}, 
         (Graph(moves=True), lambda b: b.x),
         ([PAIRS], lambda b: torch.stack([x for x, _ in b])),
         ([IMAGES], lambda b: torch.cat(b[0])),
+        ([ALIKE], lambda b: torch.cat(b[0])),
         ([(torch.randn(40, 6), torch.randn(2, 90))], lambda b: b[0]),
     ],
-    ids=["class", "class that moves", "pairs", "images and targets", "tensors that disagree"],
+    ids=[
+        "class",
+        "class that moves",
+        "pairs",
+        "images and targets",
+        "images of one size",
+        "tensors that disagree",
+    ],
 )
 def test_batch_without_a_count_is_used_whole(loader, read):
     result = check(Lit(read), loader)
@@ -166,6 +175,80 @@ def test_two_inputs_and_a_dictionary_as_one():
     for batch in ((x, y, labels), ((x, y), labels)):
         assert "cross-entropy" in check(Two(), batch).facts[0]
     assert "pass_fails" in check(Named(), {"x": x, "y": y}).healthy
+
+
+class Detects(nn.Module):
+    """Takes lists of images and of targets, and gives its losses while it trains."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm = nn.Linear(6, 8), nn.LayerNorm(8)
+
+    def forward(self, images, targets=None):
+        y = self.norm(self.linear(torch.cat(images)))
+        if not self.training:
+            return [{"score": y}]
+        return {"first": y[:, targets[0]["label"]].sum(), "second": y[:, 3].mean()}
+
+
+class Required(Detects):
+    def forward(self, images, targets):
+        return super().forward(images, targets)
+
+
+class OneLoss(Two):
+    def forward(self, x, y=None):
+        output = self.output(self.norm(self.linear(x)))
+        return F.cross_entropy(output, y) if self.training else output
+
+
+@pytest.mark.parametrize(
+    ("network", "batch"),
+    [(Detects(), ALIKE), (Required(), ALIKE), (OneLoss(), (torch.randn(8, 6), torch.arange(8) % 3))],
+    ids=["detection", "two arguments", "a loss"],
+)
+def test_targets_go_to_a_network_that_cannot_train_without_them(network, batch):
+    result = check(network, batch)
+    assert {"pass_fails", "nothing_learns"} <= {*result.healthy}
+    assert result.name == type(network).__name__
+    assert ("the losses that the network returns" in result.facts[0]) == isinstance(network, Detects)
+
+
+def running(self, x):
+    """A BatchNorm by hand with deviations in place of variances."""
+    if self.training:
+        self.mean, self.deviation = x.mean(0).detach(), x.std(0).detach()
+    return (x - self.mean) / self.deviation
+
+
+@pytest.mark.parametrize(
+    ("forward", "said"),
+    [
+        (lambda self, x: x.relu(), "no normalization layer that is known"),
+        (lambda self, x: torch.vmap(lambda row: F.layer_norm(row, (8,)))(x), "runs a norm inside vmap"),
+        (running, r"that is known \(1 changes mean, deviation as it trains"),
+    ],
+    ids=["none", "vmap", "by hand"],
+)
+def test_a_network_without_a_known_norm_is_told_what_was_seen(forward, said):
+    layer = type("Layer", (nn.Module,), {"forward": forward})()
+    layer.mean, layer.deviation = torch.zeros(8), torch.ones(8)
+    with pytest.raises(ValueError, match=said):
+        check(nn.Sequential(nn.Linear(6, 8), layer), torch.randn(9, 6))
+
+
+def test_a_training_step_that_needs_batches_of_its_own_asks_for_them():
+    class Pairs(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8))
+
+        def training_step(self, batch):
+            return self.net(batch[0]).mean()
+
+    with pytest.raises(ValueError, match=r"random inputs are no batch of its training_step .*; pass data"):
+        check(Pairs())
+    assert "pass_fails" in check(Pairs(), (torch.randn(9, 6), torch.ones(9))).healthy
 
 
 def test_network_that_takes_something_else_says_how_to_pass_it():

@@ -2,10 +2,12 @@
 
 import pytest
 import torch
+from small_networks import Called
 from torch import nn
 from torch.nn import functional as F
 
 import normexp
+from normexp.check import CheckNorms
 
 X, Y = torch.randn(32, 8, generator=torch.manual_seed(0)), torch.arange(32) % 4
 
@@ -67,6 +69,37 @@ def test_parameters_that_are_no_numbers_are_found():
 def test_loss_that_lacks_its_targets_is_said():
     sentence = normexp.check(network(nn.LayerNorm(16)), X, loss=F.cross_entropy)["pass_fails"].sentence
     assert "loss=: fails without targets; give batches that have them" in sentence
+
+
+def test_a_loop_that_hides_its_targets_is_checked_without_its_loss():
+    net, callback = network(nn.LayerNorm(16)), CheckNorms(strict=True)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with normexp.watch(net, monitors=[callback], loss=F.cross_entropy):
+        F.cross_entropy(net(X), Y).backward()
+        optimizer.step()
+    assert "pass_fails" in callback.result.healthy
+    assert "random sum" in callback.result.facts[0]
+    assert "w.over(loader)" in callback.result.facts[1]
+
+
+class WithNorm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+
+    def forward(self, output, target):
+        return F.cross_entropy(self.norm(output), target)
+
+
+def test_norms_of_a_loss_are_said_to_be_none_of_the_network():
+    result = normexp.check(network(nn.LayerNorm(16)), (X, Y), loss=WithNorm())
+    assert "1 LayerNorm" in result.facts[0]
+    assert "norms of loss= are not checked" in result.facts[1]
+
+
+def test_an_output_of_complex_numbers_has_gradients():
+    net = nn.Sequential(network(nn.LayerNorm(16)), Called(torch.fft.fft))
+    assert {"pass_fails", "nothing_learns", "batch_in_eval"} <= {*normexp.check(net, X).healthy}
 
 
 def test_a_network_whose_parameters_are_frozen_is_said():

@@ -183,6 +183,8 @@ def test_a_setting_near_its_margin_gets_two_more_seeds(claim):
     assert widen(claim, grid, table) is grid
     found = settings(claim, compared_runs(claim, finished_settings(claim, grid, table)))
     assert [len(setting.outcomes["few", ""].seeds) for setting in found] == [2, 4]
+    other_way = settings(claim, compared_runs(claim, finished_settings(claim, grid[::-1], table[::-1])))
+    assert [setting.name for setting in other_way] == ["d001", "d002"]  # whichever ended first
 
 
 def test_a_verdict_refuses_numbers_that_were_never_compared(claim):

@@ -126,6 +126,8 @@ def test_limits_name_five_and_count_the_rest():
         "This does not show what holds outside its population: A, B, C, D, E and 2 more on X, at most depth 3, 1,200 "
         "updates. It does not exclude differences below its margin. Nor does it show: that it helps."
     )
+    resnets = dataclasses.replace(limits, own="ResNets that have learned.")
+    assert does_not_show(resnets).endswith("Nor does it show: ResNets that have learned.")
     five = dataclasses.replace(limits, models=names[:5], chosen=True, drawn=False, equal=False, own="")
     assert does_not_show(five).endswith(
         "chose these settings (A, B, C, D, E on X, at most depth 3, 1,200 updates)."

@@ -14,8 +14,8 @@ from normexp.cli.main import run as command
 from normexp.cli.words import call
 from normexp.compare.answer import Answer
 from normexp.compare.judged import BETTER, EQUAL, METRICS, OPEN, WORSE, Design, look, planned_looks
-from normexp.compare.page import differences
-from normexp.compare.sentences import failed_runs, finding, methods
+from normexp.compare.page import differences, methods
+from normexp.compare.sentences import failed_runs, finding
 from normexp.compare.training import check_words
 
 NETWORK = """
@@ -78,6 +78,10 @@ def test_looks_double_their_seeds(most, looks):
         (["batch_sizes=2,x"], "batch_sizes=2,x: must be a whole number"),
         (["metric=val/loss"], "margin: practice knows none for val/loss"),
         (["metric=val/score", "margin=1"], "metric=val/score: which way is better"),
+        (
+            ["metric=val/los", "better=lower", "margin=1"],
+            "metric=val/los: no run will have it; did you mean val/loss?",
+        ),
         (["budget=nan"], "budget=nan"),
         (["model=mlp", "seed=3"], "seed=3: is a column of results"),
         (["model=mlp", "arm=norm"], "arm=norm: is a column of results"),
@@ -92,14 +96,18 @@ def test_looks_double_their_seeds(most, looks):
         (["78", "value=AP", "margin=1"], "A: name two arms or more, each once, as A:1,2 other"),
         (["a:1", "b:1", "a:2", "value=AP", "margin=1"], "a b a: name two arms or more, each once, as a:1,2"),
         (["78", "abc"], "abc: neither an option nor numbers beside 78"),
-        (["78", "78.2", "marginn=1"], "marginn=1: neither an option nor numbers"),
+        (
+            ["78", "78.2", "marginn=1"],
+            "marginn=1: neither an option nor numbers beside 78; did you mean margin?",
+        ),
+        (["a=78,79", "b=78,80"], "a=78,79: a key has one value; .* numbers in hand are a:78,79 b:79,80"),
         (["78", "7-8"], "7-8: neither an option nor numbers"),
         (["ours:abc"], "ours:abc: no file or folder of results, no numbers such as ours:78.2"),
         (["nowhere"], "nowhere: no file or folder"),
         (["model=mlp", "nowhere"], "nowhere: no file or folder"),
         (["own.py"], "own.py: no file or folder of results, .* such as my.py:train"),
         (["./:train"], "./:train: no file or folder"),
-        (["r.csv", "marginn=1"], "marginn=1: is no option for results, as r.csv has them"),
+        (["r.csv", "valeu=x"], "valeu=x: is no option for results, as r.csv has them; did you mean value?"),
         (["data.path=r.csv", "nowhere"], "nowhere: no file or folder"),
     ],
 )

@@ -288,6 +288,11 @@ def test_finished_runs_of_normexp_are_compared_by_their_errors(tmp_path):
     answer = compare(folder, setting="batch_size")
     assert answer.look.design.metric.name == "test error"
     assert answer.look.design.margin == "practical"
+    assert not answer.notes
+    summary = next(folder.rglob("layernorm*/summary.json"))
+    summary.rename(summary.with_suffix(".new"))
+    assert "left out: 1 run not finished" in compare(folder, setting="batch_size").notes
+    summary.with_suffix(".new").rename(summary)
     means = normexp.runs.load_summaries(folder).groupby(["norm", "batch_size"])["test/accuracy"].mean()
     found = {int(own.arm.level): own.effect for own in answer.look.differences}
     assert found == pytest.approx({size: means["none", size] - means["layernorm", size] for size in found})
@@ -381,6 +386,14 @@ def test_how_names_of_runs_were_read_is_said():
             "tune=val: no run of arm=none seed=3 has a number",
         ),
         ({"rename": "norm"}, {"margin": 1}, "two columns are named norm; rename one"),
+        ({}, {"margin": 1, "value": "mAP", "seed": "mAP"}, "mAP: is one column; name another for each"),
+        ({}, {"margin": 1, "arm": "seed"}, "seed: is one column; name another for each"),
+        ({}, {"margin": 1, "value": ["mAP"]}, "value=['mAP']: must be text"),
+        ({}, {"margin": 1, "paired": "perhaps"}, "paired='perhaps': must be true or false"),
+        ({}, {"margin": 1, "guess": math.nan}, "guess=nan: must be finite"),
+        ({"scale": 1e306}, {"margin": 1}, "is too large; leave the value of a failed run empty"),
+        ({"steps": True}, {"margin": 1, "value": "mAP"}, "differ in step; keep the last row of each run"),
+        ({"nameless": True}, {"margin": 1}, "arm: 16 runs whose arm is empty; two or more are compared"),
     ],
 )
 def test_what_cannot_be_judged_is_one_line(change, options, said):
@@ -401,9 +414,53 @@ def test_what_cannot_be_judged_is_one_line(change, options, said):
         data.loc[1, "mAP"] = 0.783
     if change.get("absent"):
         data.loc[bn, "mAP"] = np.nan
+    if change.get("scale"):
+        data["mAP"] *= change["scale"]
+    if change.get("steps"):
+        data = pd.concat([data.assign(step=1), data.assign(step=2)])
+    if change.get("nameless"):
+        data["norm"] = None
     with pytest.raises(ValueError, match=re.escape(said)) as error:
         compare(data, **options)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("source", [None, 3, pd.Series([1.0]), [78, 79], [{"norm": "bn"}], print])
+def test_what_is_no_source_is_one_line(source):
+    with pytest.raises(ValueError, match=r"is (of type|no arm with its numbers).*; (give|write) ") as error:
+        compare(source, value="mAP", margin=1)
+    assert "\n" not in str(error.value)
+    with pytest.raises(ValueError, match=r"^table: its columns have 2 names each"):
+        compare(table().pivot_table(index="seed", columns="norm", values=["mAP"]), value="mAP", margin=1)
+
+
+def test_words_and_numbers_of_another_type_mean_what_they_say(tmp_path):
+    data, file = table(), tmp_path / "indexed.parquet"
+    apart = only(compare(data, margin=0.3, paired=False))
+    for margin, paired in (("0.3", "no"), (np.float32(0.3), "false")):
+        found = only(compare(data, margin=margin, paired=paired, looks="1", spread="0.2"))
+        assert (found.interval, found.word, found.paired) == (apart.interval, apart.word, False)
+    data.set_index(["norm", "seed"]).to_parquet(file)  # names of an index are columns
+    assert only(compare(file, margin=0.3)).interval == only(compare(data, margin=0.3)).interval
+
+
+def test_a_number_of_seeds_is_forecast_only_from_a_spread():
+    nothing = str(compare({"a": 78, "b": 78.2}, value="mAP", margin=0))
+    assert nothing.endswith("mAP +0.200; how many seeds would, spread=VALUE says.")
+    equal = str(compare(table(spread=0, gain=0), margin=0.3))
+    assert equal.endswith("all differences of pairs are equal, so they give no interval.")
+    assert len(str(compare({"a": 78, "b": 78.2}, value="mAP", margin=1e-300))) < 200
+
+
+def test_what_else_differs_between_arms_is_said():
+    data = table()
+    for rates, said in (((0.1, 0.1), 0), ((0.1, 0.01), 1)):
+        rates = np.where(data["norm"] == "bn", *rates)
+        notes = compare(data.assign(**{"params.lr": rates}), value="mAP", margin=0.3).notes
+        assert notes == ["arms differ in params.lr, too"] * said
+    varied = data.assign(lr=[0.1, 0.2] * 8)
+    assert not compare(varied, value="mAP", margin=0.3).notes
+    assert not compare(data.assign(lr=rates), value="mAP", margin=0.3, tune="mAP").notes[1:]
 
 
 def test_rates_are_chosen_by_validation_alone():

@@ -3,6 +3,7 @@
 import itertools
 import re
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from normexp.compare.own_run import arguments_of, own_run, plain
 from normexp.runs import read_summary
 
 OWN = """
-import math, random
+import math, os, random
 from pathlib import Path
 
 def train(norm, lr, seed, width=8):
@@ -52,6 +53,18 @@ def bent(norm, seed):
 
 def other(norm, seed):
     return {"test" if norm == "none" else "accuracy": 1.0}
+
+def mixed(norm, seed):
+    return {"accuracy": 80 + seed if norm == "none" else 0.81}
+
+def wanders(norm, seed):
+    os.chdir("/")
+    return 1.0 + (norm == "batchnorm") + seed / 1000 * (norm == "none")
+
+def needs(norm, seed, depth):
+    return 1.0
+
+number = 3
 """
 WORDS = ["own.py:train", "arms=none,batchnorm", "metric=test", "better=higher", "margin=0.02"]
 
@@ -136,6 +149,10 @@ def test_a_function_without_rates_gives_one_number_and_takes_any_arm(here, tmp_p
         (["own.py:bent", *WORDS[1:]], "returned {'test': 1.0, 'curve': [0.9, 0.8]}; return a number"),
         (["own.py:other", *WORDS[1:]], "with batchnorm returns accuracy; return it for every arm"),
         (["none.py:train", *WORDS[1:]], "no such file"),
+        (["own.py:needs", *WORDS[1:]], "has no default for it; write depth=VALUE"),
+        (["own.py:number", *WORDS[1:]], "is 3, no function; name one"),
+        (["own.py:alone", "arms=0.1,0.10", *WORDS[2:]], "arms=0.1,0.10: two of them are one value for "),
+        (["own.py:mixed", WORDS[1], "metric=accuracy", WORDS[4]], "is a share beside a percent"),
         ([WORDS[0], *WORDS[2:], "rates=1,2"], "arms: name two or more"),
         ([*WORDS[:3], "margin=1", "rates=1"], "metric=test: which way is better?"),
         ([*WORDS[:4], "rates=1"], "margin: practice knows none for test"),
@@ -145,6 +162,13 @@ def test_a_function_without_rates_gives_one_number_and_takes_any_arm(here, tmp_p
 def test_a_function_that_does_not_fit_is_one_line(words, said, here, capsys):
     assert here(*words, "seeds=5", "--workers", "0") != 0
     assert said in capsys.readouterr().err.strip().splitlines()[-1]
+
+
+@pytest.mark.integration
+def test_a_function_that_changes_the_folder_is_recorded_here(here, tmp_path, capsys):
+    assert here("own.py:wanders", *WORDS[1:], "--workers", "0") == 0
+    assert "batchnorm is better than none" in capsys.readouterr().out
+    assert (Path.cwd(), len(list(tmp_path.rglob("summary.json")))) == (tmp_path, 10)
 
 
 def test_a_run_is_known_by_its_arguments_and_version(tmp_path):

@@ -7,9 +7,11 @@ import torch
 from norms import strangers
 from norms.layers import NAMES, norm_factory
 from torch import nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.nn.utils import parametrize
 from torchvision.ops import FrozenBatchNorm2d
 
+import normexp
 from normexp.models.sites import derived_sites
 from normexp.norms.layers import NormLayer, is_norm, norm_layer
 
@@ -173,6 +175,71 @@ def test_recognition_leaves_no_trace():
     assert all(torch.equal(value, before[key]) for key, value in layer.state_dict().items())
     assert norm_layer(strangers.NoisyNorm(8))
     assert torch.equal(torch.get_rng_state(), random)
+
+
+class Passing(nn.Module):
+    """Gives the attributes of the layer inside as its own, as FSDP does."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self._wrapped = inner
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self._modules["_wrapped"], name)
+
+    def forward(self, x):
+        return self._wrapped(x)
+
+
+class Twofold(strangers.NoisyNorm):
+    """Keeps running statistics, and so does a layer inside."""
+
+    def __init__(self, size):
+        super().__init__(size)
+        self.inner = nn.BatchNorm1d(size)
+        for name in ("running_mean", "running_var"):
+            self.register_buffer(name, torch.ones(size))
+
+    def forward(self, x):
+        return (self.inner(x) - self.running_mean) / self.running_var
+
+
+@pytest.mark.parametrize("make", [Passing, checkpoint_wrapper])
+@pytest.mark.parametrize("norm", [lambda: nn.BatchNorm1d(8), lambda: norm_factory("batchnorm")(8)])
+def test_a_wrapper_is_none_of_the_norm_inside_which_stays_as_it_is(make, norm):
+    wrapped = make(norm())
+    before = copy.deepcopy(wrapped.state_dict())
+    assert norm_layer(wrapped, "norm") is None
+    assert not is_norm(wrapped, "norm")
+    assert [site.kind for site in derived_sites(nn.Sequential(wrapped))] == ["norm"]
+    assert all(torch.equal(value, before[key]) for key, value in wrapped.state_dict().items())
+
+
+def test_a_layer_inside_one_that_is_tried_stays_as_it_is():
+    layer = Twofold(8)
+    norm_layer(layer)
+    assert not layer.inner.running_mean.any()
+    assert layer.inner.num_batches_tracked == 0
+
+
+class Ghost(nn.BatchNorm1d):
+    def __init__(self, size, parts):
+        super().__init__(size)
+        self.parts = parts
+
+    def forward(self, x):
+        return torch.cat([super(Ghost, self).forward(part) for part in x.split(self.parts)]).relu()
+
+
+@pytest.mark.parametrize(("parts", "known"), [(4, False), (128, False), (10_000, True)])
+def test_a_batchnorm_of_parts_of_the_batch_is_not_taken_for_one_of_all(parts, known):
+    found = norm_layer(Ghost(8, parts))
+    assert (found == "takes statistics of parts of the batch") != known
+    result = normexp.check(nn.Sequential(nn.Linear(6, 8), Ghost(8, parts)), torch.randn(32, 6))
+    assert ("small_batch" in result.healthy) == known
 
 
 AXES = [

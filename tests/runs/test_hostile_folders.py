@@ -21,13 +21,15 @@ def one(study: Path) -> Path:
     return next(study.glob("mlp/none-bs8-s0-*"))
 
 
-def test_run_being_written_is_not_yet_in_the_table(study):
+def test_run_being_written_is_not_yet_in_the_table(study, capsys):
     folder = write_run(study, "layernorm", 8, 0)
     (folder / "summary.json").rename(folder / "tmp4xq.tmp")  # as a summary is before it is complete
     with (folder / "metrics.csv").open("a") as file:
         file.write("220,11.0,2.2,train/lo")
     assert len(load_summaries(study)) == 4
     assert set(load(study)["norm"]) == {"none", "batchnorm"}
+    runs(study)
+    assert capsys.readouterr().err == "1 run not finished\n"
 
 
 @pytest.mark.parametrize(

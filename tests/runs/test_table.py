@@ -97,6 +97,11 @@ def test_grid_selects_its_cells_in_its_order(study):
     table = load_summaries(study, {"norm": ["batchnorm"], "batch_size": [8, 2], "seed": [1, 0]})
     cells = table[["batch_size", "seed"]].to_numpy().tolist()
     assert cells == [[8, 1], [8, 0], [2, 1], [2, 0]]
+    alone = {"norm": "batchnorm", "batch_size": 2, "seed": [1, 0]}
+    assert load_summaries(study, alone).equals(table[2:].reset_index(drop=True))
+    assert load(study, metrics="val/accuracy").equals(load(study, metrics=["val/accuracy"]))
+    with refused("grid: seed has no value; give it one or more"):
+        load_summaries(study, {**alone, "seed": []})
 
 
 def test_missing_cells_are_named(study):

@@ -55,6 +55,10 @@ def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     if any(place.is_inside(where) for place in unheld):
         raise NotChecked("eval() does not reach a norm that no module holds; see not_held")
     inside = [call for call in network.calls if call.place.is_inside(where) and not call.place.tracked]
+    with network.quiet(
+        train=False
+    ):  # what eval() leaves in training mode, as where a norm has a train() of its own
+        stays = [place for place in network.tracked if place.is_inside(where) and place.module.training]
     if calls := [call for call in inside if call.place.kind in ("batch", "unknown")]:
         swap = swap_code(network, (call.place for call in calls), "batch_in_eval")
         called = calls[0].place
@@ -63,9 +67,7 @@ def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         if not isinstance(called.module, BATCH):
             instead = f"{called.name}: keep a running mean and variance, and use them in eval mode"
         yield Found(calls, change, "" if swap else case, swap=swap, instead=instead)
-    elif stays := [
-        place for place in network.tracked if place.is_inside(where) and trains_always(network, place)
-    ]:
+    elif stays:
         yield Found(stays, change, "stays")
     elif may_hold_no_samples(network):
         raise NotChecked(
@@ -73,12 +75,6 @@ def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         )
     else:
         yield Found([where] * bool(where), change, "elsewhere", where=where or type(network.root).__name__)
-
-
-def trains_always(network: Network, place: Place) -> bool:
-    """Whether eval() of the network leaves a norm in training mode, as where it has a train() of its own."""
-    with network.quiet(train=False):
-        return place.module.training
 
 
 def may_hold_no_samples(network: Network) -> bool:

@@ -1,6 +1,5 @@
 """Batch statistics and running statistics: BatchNorm and its relatives."""
 
-import contextlib
 import math
 from collections.abc import Iterable
 from itertools import islice
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 from normexp.check.estimates import Modes, Moments, estimate_anew, modes
 from normexp.check.finding import Found, above, codes, finding
 from normexp.check.findings.replacement import swap_code
-from normexp.check.inputs import matched
+from normexp.check.inputs import length_of, matched
 from normexp.check.network import Network
 from normexp.check.places import Place
 from normexp.check.result import NotChecked
@@ -61,7 +60,7 @@ def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     if not network.tracked:
         return
     require_seen(network)
-    if network.loss == PROBE:
+    if network.attempt.loss_by == PROBE:
         raise NotChecked("pass loss= (--loss package:function), or batches with targets")
     measured, judged = network.modes, network.judged()
     # What a few batches show may be chance: where they have a gap, many more are asked.
@@ -167,11 +166,7 @@ def statistics_cold(network: Network, limit: SimpleNamespace) -> Iterable[Found]
     keeps = {p: p.layer.keep for p in network.tracked if p.follows_batches and p.layer.keep is not None}
     if not keeps:
         return
-    steps = network.options.steps
-    if steps is None:
-        with contextlib.suppress(TypeError):  # there is no loader, or one without a length
-            steps = len(network.training_loader)
-    if steps is None:
+    if (steps := network.options.steps or length_of(network.training_loader)) is None:
         raise NotChecked(
             "pass a DataLoader with a length, or steps= (--steps), the batches before the first validation"
         )
@@ -316,7 +311,7 @@ def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     losses = f" The copy's loss is {measured.running:.4g}, and {precise:.4g} with statistics estimated anew."
     stale = ((p, x) for p, x in measured.apart.items() if x > limit.beyond * theirs.get(p, 0.0))
     own = max(theirs.values(), default=0.0)
-    yield from above(stale, limit.apart, own=own, losses="" if network.loss == PROBE else losses)
+    yield from above(stale, limit.apart, own=own, losses="" if network.attempt.loss_by == PROBE else losses)
 
 
 @finding

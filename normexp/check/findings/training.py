@@ -1,6 +1,6 @@
 """What the training around the norms does to them: optimizer, saving, batches, gradients, momentum."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import cycle, islice
 from types import SimpleNamespace
 from typing import Any
@@ -109,14 +109,22 @@ def not_saved(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Running statistics are buffers, and gains are parameters of layers that an adapter does not list. What is not
     saved starts anew when the weights are loaded."""
     own = network.root.state_dict()
-    if plain := [name for name in network.changing if name not in own]:
+    changing = [saved_as(name, own) for name in network.changing]
+    if plain := [name for name in changing if name not in own]:
         yield Found(plain, case="plain")
     saved = matched(network.options.need("state_dict"), network.root, "state_dict=")
-    needed = [name for p, name in network.parameters().items() if p.requires_grad]
-    buffers = [name for name in network.changing if name in own]
+    needed = [saved_as(name, own) for p, name in network.parameters().items() if p.requires_grad]
+    buffers = [name for name in changing if name in own]
     if missing := [name for name in needed + buffers if name not in saved]:
         lost = len(set(missing) & set(buffers))
         yield Found(missing, of=len(needed + buffers), buffers=lost, rest=len(missing) - lost)
+
+
+def saved_as(name: str, own: Mapping[str, Any]) -> str:
+    """The name of a tensor in its network's state dict: the wrappers of FSDP and of checkpoints leave their own part
+    out, as `_checkpoint_wrapped_module`."""
+    short = ".".join(part for part in name.split(".") if not part.startswith("_"))
+    return name if name in own or short not in own else short
 
 
 @finding

@@ -53,24 +53,24 @@ class DiskRuns:
     def read(self, grid: pd.DataFrame) -> pd.DataFrame:
         """A row for each run of a grid that is finished, with the columns of the evidence and its `folder`."""
         cells = {cell.name: cell for cell in cells_of(self.claim)}
-        arms = defaultdict[tuple, dict[str, None]](dict)  # those with equal overrides share a run
+        metrics = defaultdict[tuple, set[str]](set)  # arms with equal overrides share a run
         for key, arm in zip(keys_of(grid), grid["arm"], strict=True):
-            arms[key][arm] = None
+            metrics[key].update(self.claim.metrics_of(arm))
         rows = grid.itertuples(index=False)
         for key, row, spec in zip(keys_of(grid), rows, self.specs(grid), strict=True):
             if key not in self._rows and (summary := read_summary(spec.folder)) is not None:
                 found = row_of(summary) | {"overrides": key[0], "seed": key[1], "lr": row.lr}
-                more = self._more(summary, spec.folder, cells[str(row.setting)], arms[key])
+                more = self._more(summary, spec.folder, cells[str(row.setting)], metrics[key])
                 self._rows[key] = found | more
         return pd.DataFrame(self._rows.values()) if self._rows else NO_RUNS
 
     def _more(
-        self, summary: dict[str, Any], folder: Path, cell: BankCell, arms: Iterable[str]
+        self, summary: dict[str, Any], folder: Path, cell: BankCell, metrics: Iterable[str]
     ) -> dict[str, Any]:
         """Columns that a summary lacks: logged metrics, the number of test answers, and how much a run still gained."""
         more: dict[str, Any] = {"folder": str(folder), "asked_by": ""}
         more |= {"answers": math.nan, "late_gain": math.nan}
-        for metric in {metric for arm in arms for metric in self.claim.metrics_of(arm)}:
+        for metric in metrics:
             if metric.startswith(("logged/", "convergence/steps_to_")):
                 more[column_of(metric)] = read_recorded(metric, summary, folder)
             elif metric in ("test/error", f"test/error_{REESTIMATED}") and self.claim.cells:

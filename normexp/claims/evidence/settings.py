@@ -39,11 +39,14 @@ def settings(claim: Claim, runs: pd.DataFrame, *, manipulation: bool = False) ->
 
 def compared_runs(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
     """The runs that a verdict compares, of the finished runs of a grid: one per setting, arm, level and seed, at its
-    rate, with the columns `value`, `check` and `failed`."""
+    rate, with the columns `value`, `check` and `failed`. Settings stand in the bank's order, whichever ended first."""
     of_arms = rates_of_all_seeds(with_values(claim, runs))
     chosen = runs_at(of_arms, claim.cells, quantity_of(claim), claim.rate)
-    groups = chosen.groupby("setting", sort=False)
-    parts = [rows.assign(failed=failed_runs(rows, claim.cells[str(name)])) for name, rows in groups]
+    by_setting = {str(name): rows for name, rows in chosen.groupby("setting", sort=False)}
+    cells = {name: cell for name, cell in claim.cells.items() if name in by_setting}
+    parts = [
+        by_setting[name].assign(failed=failed_runs(by_setting[name], cell)) for name, cell in cells.items()
+    ]
     return pd.concat(parts, ignore_index=True) if parts else chosen.assign(failed=[])
 
 

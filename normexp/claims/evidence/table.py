@@ -32,12 +32,9 @@ def read(
     kept = kept.sort_values([*order], ascending=False, kind="stable").drop(columns=[*order])
     asked = {metric for arm in claim.arms for metric in claim.metrics_of(arm)}
     columns = sorted({column_of(metric) for metric in asked & {*ANEW}})
-    whole = [
-        table[(table["status"] != "completed") | table.reindex(columns=columns).notna().all(axis=1)]
-        for table in (kept, disk)
-    ]
-    runs = pd.concat([table for table in whole if len(table)] or whole[:1], ignore_index=True)
-    return runs.drop_duplicates(RUN, ignore_index=True)
+    runs = pd.concat([table for table in (kept, disk) if len(table)] or [kept], ignore_index=True)
+    whole = (runs["status"] != "completed") | runs.reindex(columns=columns).notna().all(axis=1)
+    return runs[whole].drop_duplicates(RUN, ignore_index=True)
 
 
 def _lacks(claim: Claim, grid: pd.DataFrame, runs: pd.DataFrame) -> pd.Series:

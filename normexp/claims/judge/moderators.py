@@ -1,7 +1,7 @@
 """What a claim depends on: whether it holds more often on one side of a moderator (Fisher's exact test)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 from scipy import stats
@@ -45,11 +45,9 @@ def moderators(holds: Sequence[bool], labels: Labels) -> tuple[Moderator, ...]:
             least = max(0, k + other_k - other_n)
             if min(_fisher(i, n, k + other_k - i, other_n) for i in (least, most)) <= ALPHA:
                 groups = {str(side): (int(row["sum"]), int(row["size"])) for side, row in counts.iterrows()}
-                found.append((name, groups, _fisher(k, n, other_k, other_n)))
-    adjusted = holm([p for *_, p in found]).tolist()
-    return tuple(
-        Moderator(name=name, groups=groups, p=p) for (name, groups, _), p in zip(found, adjusted, strict=True)
-    )
+                found.append(Moderator(name=name, groups=groups, p=_fisher(k, n, other_k, other_n)))
+    adjusted = holm([own.p for own in found]).tolist()
+    return tuple(replace(own, p=p) for own, p in zip(found, adjusted, strict=True))
 
 
 def _fisher(k: int, n: int, other_k: int, other_n: int) -> float:

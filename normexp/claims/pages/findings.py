@@ -83,17 +83,13 @@ def counts(verdict: Verdict) -> str:
     interval."""
     if not verdict.counts:
         return ""
-    several, rows = len(verdict.counts) > 1, []
+    several, drawn, rows = len(verdict.counts) > 1, verdict.claim.drawn, []
     learned = numbers.learned_words(verdict).replace("networks", "that networks")
+    every = "all drawn" if drawn else "all hand-picked"
     for result in verdict.counts:
-        every = "all drawn" if verdict.claim.drawn else "all hand-picked"
         for stratum, count in {learned: result.learned, "others": result.others, every: result}.items():
             if count and count.asked:
-                share = (
-                    f"{count.share:.2f}{units.ends(count.share_interval, '.2f')}"
-                    if verdict.claim.drawn
-                    else ""
-                )
+                share = f"{count.share:.2f}{units.ends(count.share_interval, '.2f')}" if drawn else ""
                 name = [effect_name(result.comparison)] if several else []
                 rows.append([*name, stratum, f"{count.holds} of {count.asked}", share])
     columns = ["settings", "it holds in", f"share, {100 * verdict.confidence:.4g}% interval"]

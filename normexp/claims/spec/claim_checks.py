@@ -101,6 +101,10 @@ def _overwritten(claim: Claim) -> Iterator[str]:
     trained = claim.evidence == "training"
     for where, choice in (chosen | settings | {"factor": claim.factor}).items():
         keys, said = _keys(choice), f"{where}={choice!s:.60}"
+        if len(keys) < len(choice) and where not in settings:  # a cell changes what its bank shares
+            yield f"{said}: a key stands there twice; keep one"
+        if several := [word for word in choice if re.search(r"=[^\[({'\"]*,", str(word))]:
+            yield f"{where}: {several[0]} has several values; write one, or make it a factor"
         if "seed" in keys:
             yield f"{said}: sets the seed, which every run has of its own; leave it out and give first_seed and seeds"
         for key in PLACES & keys:

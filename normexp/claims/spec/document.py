@@ -75,7 +75,7 @@ class Document(Strict):
     first_seed: Annotated[int, Field(ge=0, lt=2**31)] = (
         0  # after an amendment, beyond the seeds of earlier verdicts
     )
-    better: Literal["lower", "higher"] | None = None  # required if runs may diverge
+    better: Literal["higher", "lower"] | None = None  # required if runs may diverge
     comparisons: Annotated[
         list[Comparison], BeforeValidator(lambda node: node if isinstance(node, list) else [node])
     ] = Field(default=[], alias="comparison")

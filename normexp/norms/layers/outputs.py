@@ -70,7 +70,12 @@ def twin_of(
             own[name] = value.to(dtype) if value.is_floating_point() else value
     left_out = () if activations else activations_of(module)
     for name, child in module._modules.items():
-        twin._modules[name] = nn.Identity() if child in left_out else child
+        if child is not None:  # a copy, too: a call may move its statistics
+            twin._modules[name] = (
+                nn.Identity()
+                if child in left_out
+                else twin_of(child, training=child.training, activations=True, drawn=False, dtype=dtype)
+            )
     twin.training = training
     return twin
 

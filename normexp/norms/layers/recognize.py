@@ -57,6 +57,8 @@ def norm_layer(module: nn.Module, path: str = "") -> NormLayer | str | None:
 
 def _recognized(module: nn.Module, path: str) -> NormLayer | str | None:
     kind = type(module)
+    if _passes_on(module):
+        return None
     if isinstance(module, LAZY) and "Norm" in kind.__name__:
         return "has not seen its input yet; call the network once"
     if hasattr(module, "batch_statistics") and hasattr(module, "channel_dim"):
@@ -82,10 +84,19 @@ _judged: weakref.WeakKeyDictionary[nn.Module, dict[bool, bool]] = weakref.WeakKe
 def is_norm(module: nn.Module, path: str = "") -> bool:
     """Whether a module is a normalization layer, understood or not; `path` as in `norm_layer`. A module is tried once,
     because monitors ask at each call."""
-    if isinstance(module, (*TORCH, nn.LocalResponseNorm)) or hasattr(module, "batch_statistics"):
+    if isinstance(module, (*TORCH, nn.LocalResponseNorm)):
         return True
+    if hasattr(module, "batch_statistics"):
+        return not _passes_on(module)
     known, named = _judged.get(module, {}), _stands_as_norm(path)
     return any(known.values()) or (known[named] if named in known else norm_layer(module, path) is not None)
+
+
+def _passes_on(module: nn.Module) -> bool:
+    """Whether a layer is a wrapper, such as FSDP and checkpoints put around a norm, that gives the attributes of the
+    layer inside as its own. It is no norm, and a call of its twin would move the statistics of that layer."""
+    own = type(module).__getattr__ is nn.Module.__getattr__
+    return bool(module._modules) and not own and not isinstance(module, (*TORCH, torch.jit.ScriptModule))
 
 
 def _of_project(module: Any) -> NormLayer:
@@ -161,6 +172,8 @@ def _of_subclass(module: nn.Module, base: type[nn.Module]) -> NormLayer | str:
     )
     if plain or base not in (nn.LayerNorm, nn.RMSNorm):
         layer = _of_torch(module, base)
+        if not plain and base in BATCH and _in_parts(module):
+            return "takes statistics of parts of the batch"
         more = "" if plain else f"its forward does more than that of torch's {base.__name__}"
         return replace(layer, stays=layer.stays or more)
     return _by_outputs(module) or ELSE
@@ -183,6 +196,18 @@ def _computes_as(module: nn.Module, base: type[nn.Module]) -> bool:
                 return False
             agreed = True
     return agreed and _runs_its_activations(module)
+
+
+def _in_parts(module: nn.Module) -> bool:
+    """Whether a BatchNorm's output for the first samples of a large batch stays when the last one changes, as in ghost
+    BatchNorm."""
+    for x, channel_dim in inputs((_channels(module),), twin_of(module, training=False)):
+        many = torch.cat([x] * 100)
+        other = torch.cat([many[:-1], many[-1:] + 100])
+        pair = [answer(twin_of(module, training=True).forward, given) for given in (many, other)]
+        if channel_dim == 1 and pair[0] is not None and pair[1] is not None:
+            return torch.equal(pair[0][: len(x)], pair[1][: len(x)])
+    return False
 
 
 def _of_running_statistics(module: nn.Module, names: Names, keep: float | None) -> NormLayer:

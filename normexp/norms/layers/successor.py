@@ -48,13 +48,11 @@ def successor(
     if kept.get("affine") == "gain" and known.shift is None and _option(make, "affine") == "trained":
         notes.append("has no shift, as before")
     groups, asked = kept.get("num_groups"), _option(make, "num_groups")
-    if known.kind == "group" and "num_groups" not in (chosen or {}):
-        pass  # it keeps its own
-    elif groups and known.num_features % asked:
-        said = pluralize(groups, "group")
-        notes.append(f"{asked} groups do not divide its {known.num_features} channels: {said}")
-    elif groups and groups < asked:
-        notes.append(f"{asked} groups would have one channel each: {pluralize(groups, 'group')}")
+    own = known.kind == "group" and "num_groups" not in (chosen or {})  # which it keeps
+    if groups and groups != asked and not own:
+        divide = f"do not divide its {known.num_features} channels"
+        reason = divide if known.num_features % asked else "would have one channel each"
+        notes.append(f"{asked} groups {reason}: {pluralize(groups, 'group')}")
     if not any("is lost" in note for note in notes) and (mode := _differs(old, known, new)):
         return None, [], [f"{type(new).__name__} of the same formula gives another output in {mode} mode"]
     new = nn.Sequential(new, *known.activations) if known.activations else new
