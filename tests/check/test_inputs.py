@@ -263,9 +263,10 @@ def test_network_that_takes_something_else_says_how_to_pass_it():
         (lambda: torch.jit.script(nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8))), "scripted or traced"),
         (lambda: nn.Sequential(torch.jit.trace(nn.LayerNorm(6), torch.randn(2, 6))), "scripted or traced"),
         (lambda: nn.Sequential(nn.LazyLinear(8), nn.LayerNorm(8)), "call the network once"),
-        (lambda: nn.LayerNorm, "is no module"),
+        (lambda: nn.LayerNorm, "is a class; pass an object"),
+        (lambda: torch.zeros(6), "module=Tensor: is no module"),
     ],
-    ids=["scripted", "traced part", "lazy", "class"],
+    ids=["scripted", "traced part", "lazy", "class", "tensor"],
 )
 @pytest.mark.filterwarnings("ignore")  # of torch, on its own compiler
 def test_module_that_hides_its_layers_is_refused_in_one_line(module, message):
