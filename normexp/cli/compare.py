@@ -128,10 +128,11 @@ def compare(
         judged, examples = answer.look.design, per_example and str(per_example)
         # In this order, as older notes have no keys.
         known = {
-            "source": str(Path(words[0]).resolve()), "value": judged.metric.name, "higher": judged.metric.higher,
-            "margin": judged.margin, "setting": setting, "tune": tune, "per_example": examples,
-        } | asked  # fmt: skip
-        show(answer, own_folder(out, judged.name, "numbers in hand" if kind == "numbers" else known))
+            "source": words if kind == "numbers" else str(Path(words[0]).resolve()), "value": judged.metric.name,
+            "higher": judged.metric.higher, "margin": judged.margin, "setting": setting, "tune": tune,
+            "per_example": examples, **asked, "arm": arm, "seed": seed,
+        }  # fmt: skip
+        show(answer, own_folder(out, judged.name, known))
         return
     for key, given in of_results.items():
         if given is not None:
