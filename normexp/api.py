@@ -166,11 +166,13 @@ def train(
     with preserve_global_state():
         from normexp.config.errors import one_line
         from normexp.config.folder import allow_from, use_folder
+        from normexp.config.options import require_once
         from normexp.config.run_spec import specs
         from normexp.config.targets import DataOfLaunch
         from normexp.training.train import train as train_run
 
         words = [*words_of(overrides, settings), *_allowing(allow_targets)]
+        require_once(words)
         allow_from(words)
         use_folder(config_dir)
         try:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from normexp.cli.words import AT_LEAST_0, FINITE, HERE, POSITIVE, SEVERAL, Engine, Folder, Packages, at_least
+from normexp.config.options import require_once
 from normexp.config.process import fast_imports, typed
 from normexp.format import printable, tell
 
@@ -86,6 +87,7 @@ def compare(
         name: the page is out/NAME/index.html, beside its tables, and its figures as PDF
         out: a folder
     """
+    require_once(words)
     if all("=" in word for word in words):
         if several := [word for word in words if re.search(r"=[^\[({'\"]*,", word)]:
             raise ValueError(
@@ -182,6 +184,7 @@ def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -
     from normexp.claims.evidence.table import EVIDENCE
     from normexp.claims.spec.bank import load_bank
 
+    require_once(overrides)
     if norm := next((word for word in overrides if word.startswith("norm=")), ""):
         raise ValueError(f"{norm}: every norm of the bank is compared; leave it out")
     if not overrides:

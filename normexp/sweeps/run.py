@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from pathlib import Path
 
+from normexp.config.options import last_of_each
 from normexp.config.process import handling
 from normexp.config.run_spec import RunSpec
 from normexp.format import pluralize, say
@@ -55,7 +56,7 @@ def run(
     by_folder: dict[Path, Task] = {}
     for spec, name in zip(specs, names or [" ".join(spec.overrides) for spec in specs], strict=True):
         log = folder / "logs" / spec.choices["model"] / f"{spec.folder.name}.log"
-        job = Job(spec, [*starter, *spec.overrides], spec.config["threads"] or 1, log)
+        job = Job(spec, [*starter, *last_of_each(spec.overrides)], spec.config["threads"] or 1, log)
         by_folder.setdefault(spec.folder, Task(name, job))
     tasks = list(by_folder.values())
     for task in tasks:

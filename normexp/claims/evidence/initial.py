@@ -18,10 +18,11 @@ from normexp.claims.evidence.settings import DIRECTIONS, NETWORK
 from normexp.claims.evidence.weights import Weights
 from normexp.claims.judge.outcomes import COLUMNS
 from normexp.claims.laws.sites import SiteNetwork
-from normexp.claims.spec.cell import last_of_each, value_of, with_assumed
+from normexp.claims.spec.cell import value_of, with_assumed
 from normexp.claims.spec.claim import Claim, split_options
 from normexp.config.checks import validate
 from normexp.config.compose import compose, plain_values
+from normexp.config.options import last_of_each
 from normexp.config.targets import build_model, construct, refused, resolve_target
 from normexp.format import require_choice
 
@@ -56,7 +57,7 @@ def value_of_arm(
         overrides = (*claim.fixed, *choice, *more)
         if claim.evidence == "law":
             return measure(norm_factory(overrides), seed=seed, **options)
-        last = last_of_each(overrides)  # an arm replaces the setting's own
+        last = sorted(last_of_each(overrides))  # an arm replaces the setting's own
         key = repr((claim.function, last, sorted(options.items()), seed, weights))
         if key not in _measured:
             net = network(overrides, seed)
