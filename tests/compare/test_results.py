@@ -450,6 +450,11 @@ def test_a_number_of_seeds_is_forecast_only_from_a_spread():
     equal = str(compare(table(spread=0, gain=0), margin=0.3))
     assert equal.endswith("all differences of pairs are equal, so they give no interval.")
     assert len(str(compare({"a": 78, "b": 78.2}, value="mAP", margin=1e-300))) < 200
+    for paired, deviation in itertools.product(
+        (True, False), (0.3, 0.0)
+    ):  # runs without one leave the given one
+        notes = compare(table(spread=deviation), margin=0.3, spread=2, paired=paired).notes
+        assert notes == ["spread=2 is not used for bn: the runs say it themselves"] * bool(deviation)
 
 
 def test_what_else_differs_between_arms_is_said():
