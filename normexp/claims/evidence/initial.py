@@ -47,7 +47,7 @@ def value_of_arm(
     `weights`: how those of a network begin, if not as its configuration says."""
     measure, options = measure_of(claim, arm, chosen)
     choice = claim.arms[arm]
-    with refused("function", claim.function):
+    with refused("function", str(claim.function)):
         if isinstance(choice, dict):  # a fact about torch, without a norm
             return measure(seed=seed, **options)
         more = (f"{key}={value}" for key, value in chosen.items() if "." in key)
