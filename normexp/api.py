@@ -152,7 +152,8 @@ def train(
     A finished run is not trained again.
 
     Args:
-        overrides: words of the command line, `"norm=layernorm"`, or dictionaries, `{"model.width": 64}`.
+        overrides: words of the command line, `"norm=layernorm"`, or dictionaries, `{"model.width": 64}`. Of one key
+            the last counts, so that words which several runs share may come first.
         settings: the same as keywords, with `__` for a point.
         allow_targets: packages of your own that the configuration may name.
         config_dir: a folder of your own configurations, as in `--config-dir`.
@@ -166,11 +167,12 @@ def train(
     with preserve_global_state():
         from normexp.config.errors import one_line
         from normexp.config.folder import allow_from, use_folder
+        from normexp.config.options import last_of_each
         from normexp.config.run_spec import specs
         from normexp.config.targets import DataOfLaunch
         from normexp.training.train import train as train_run
 
-        words = [*words_of(overrides, settings), *_allowing(allow_targets)]
+        words = last_of_each([*words_of(overrides, settings), *_allowing(allow_targets)])
         allow_from(words)
         use_folder(config_dir)
         try:
@@ -204,10 +206,12 @@ def sweep(
         RuntimeError: the sweep failed. The message, too.
     """
     folder_options = ["--config-dir", str(config_dir)] if config_dir else []
-    words = words_of(overrides, settings, many=True)
-    _command("train", "-m", *folder_options, *words, *_allowing(allow_targets))
     from normexp.config.compose import compose, study_of
     from normexp.config.folder import using
+    from normexp.config.options import last_of_each
+
+    words = last_of_each([*words_of(overrides, settings, many=True), *_allowing(allow_targets)])
+    _command("train", "-m", *folder_options, *words)
 
     with using(config_dir, allow_targets):  # where a preset of the user's own lies
         cfg, _ = compose([word for word in words if word.startswith(("experiment=", "name=", "outputs="))])

@@ -81,6 +81,13 @@ def require_plain(path: str, value: Any) -> None:
         raise ValueError(f"{path}={value!r:.60}: has a character that no line can show; leave it out")
 
 
+def require_object(argument: str, value: Any) -> None:
+    """Raise a ValueError with one line if a value is a class, where an object of it is meant."""
+    if isinstance(value, type):
+        name = value.__name__
+        raise ValueError(f"{argument}={name}: is a class; pass an object, {name}(...)")
+
+
 def duration(seconds: float) -> str:
     """4 s, 3:20 min, 2:05 h"""
     if seconds < 60:

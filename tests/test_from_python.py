@@ -23,6 +23,7 @@ from normexp import api as from_python
 from normexp.cli import train as cli_train
 from normexp.config.compose import study_of
 from normexp.config.folder import use_folder
+from normexp.config.options import last_of_each
 from normexp.report.figures import FIGURES
 
 ROOT = Path(__file__).parents[1]
@@ -51,7 +52,12 @@ def test_two_runs_in_one_process_are_those_of_the_command_and_leave_nothing_behi
     runs = [normexp.train(*SMALL, norm=norm, **words) for norm in ("layernorm", "batchnorm")]
     assert state() == before
     assert not any(issubclass(type(kept), LightningDataModule) for kept in gc.get_objects())
-    words = ["norm=batchnorm", "seed=1", *SMALL, "trainer=float64", f"outputs={tmp_path / 'there'}"]
+    words = [
+        "norm=batchnorm",
+        "seed=1",
+        *last_of_each([*SMALL, "trainer=float64"]),
+        f"outputs={tmp_path / 'there'}",
+    ]
     assert forked("train", *words, script="normexp/__main__.py").returncode == 0
     (there,) = (tmp_path / "there").rglob("summary.json")
     again = json.loads(there.read_text())

@@ -10,8 +10,9 @@ from typing import Any
 import yaml
 
 from normexp.advise.nearest import NUMBERS, Measured, difference, nearest, outside
-from normexp.claims.spec.cell import NAMES, key_of, label
+from normexp.claims.spec.cell import NAMES, label
 from normexp.config.compose import compose
+from normexp.config.options import key_of
 from normexp.config.process import fast_imports
 
 LEARNED = Path(__file__).with_name("learned.json")  # of scripts/research/two_questions.py

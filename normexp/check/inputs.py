@@ -16,9 +16,9 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.data import Dataset, IterableDataset
 
 from normexp.check.result import NotChecked
-from normexp.format import require_at_least, require_choice
+from normexp.format import require_at_least, require_choice, require_object
 from normexp.models.sites import EMBEDDINGS, LINEAR_MAPS
-from normexp.monitors.batches import Batches, Step, first_batches, rows_of, size_of
+from normexp.monitors.batches import Batches, Step, first_batches, require_loss, rows_of, size_of
 from normexp.monitors.guard import same_random, to_module
 
 IMAGE, TOKENS = 224, 64  # sizes of made-up inputs
@@ -63,6 +63,9 @@ class CheckOptions:
     broadcasts: bool | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
+        require_loss(self.loss)
+        for name in ("optimizer", "averaged", "state_dict", "mask"):
+            require_object(name, getattr(self, name))
         if self.precision is not None:
             self.precision = str(self.precision)
             require_choice("precision", self.precision, PRECISIONS)
@@ -133,6 +136,7 @@ def two_batches(data: Any, module: nn.Module, samples: int, seed: int = 0) -> Da
     """The first two batches of a loader or a data module, the first and the last of a list, or one batch twice. None
     makes random inputs up."""
     said: list[str] = []
+    require_object("loader", data)
     if data is None:
         data = made_up(module, samples)
         said.append("inputs are random numbers: pass data for findings about values")

@@ -31,6 +31,7 @@ from normexp.check.places import SELF, Place, gain_type, norms_of
 from normexp.check.result import NotChecked
 from normexp.check.trace import Call, Trace, trace
 from normexp.config.errors import why
+from normexp.format import pluralize
 from normexp.monitors.batches import ENTROPY, PROBE, SQUARED, Batches, Step, called_with, size_of, tensor_of
 from normexp.monitors.guard import copied_batch, loss_of, to_module, untouched, weights
 from normexp.monitors.listen import NORMS, CalledFunction
@@ -285,6 +286,13 @@ class Network:
         """The norms, counted: `4 LayerNorm, 1 F.rms_norm`."""
         counts = Counter(place.name for place in (*self.places, *self.attempt.heard))
         return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+    def in_short(self) -> str:
+        """The norms, counted, the samples of a pass, and how its loss was computed."""
+        samples = pluralize(self.samples, "sample") if self.samples else "uncounted samples"
+        return (
+            f"{self.counts()}; {samples} a pass; loss: {self.attempt.loss_by or 'none, since the pass fails'}"
+        )
 
     def not_understood(self) -> list[str]:
         """`4 CohereLayerNorm are not understood: ...`, for each class on whose statistics nothing can be said."""

@@ -18,7 +18,15 @@ from normexp.check.rules import Rules, read_baseline
 from normexp.check.sources import sources_of
 from normexp.config.errors import why
 from normexp.monitors.batches import Step, as_step, target_name
-from normexp.monitors.guard import LAZY, NoTarget, WrongLoss, is_lazy, passes_as_in, same_random
+from normexp.monitors.guard import (
+    LAZY,
+    NoTarget,
+    WrongLoss,
+    is_lazy,
+    passes_as_in,
+    require_network,
+    same_random,
+)
 from normexp.norms.layers import is_norm
 
 
@@ -31,7 +39,8 @@ def check(module: nn.Module, loader: Any = None, **options: Any) -> Result:
     name = type(module).__name__
     known = read_baseline(given.baseline) if given.baseline else {}
     rules = Rules(list(declared()), given.select, given.ignore, known)
-    require_module(module, given.loss)
+    require_network("module", module)
+    require_watchable(module, given.loss)
     if given.averaged is not None and not matched(given.averaged, module, "averaged="):
         raise ValueError("averaged=: has no parameter of the module; pass the averaged copy of this network")
     if given.state_dict is not None:
@@ -61,7 +70,7 @@ def check(module: nn.Module, loader: Any = None, **options: Any) -> Result:
     result.findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     result.norms = network.in_words()
     result.facts = [
-        f"{network.counts()}; {network.samples or 'uncounted'} samples a pass; loss: {network.attempt.loss_by}",
+        network.in_short(),
         *network.not_understood(),
         *data.said,
         *([f"{absent}: pass optimizer="] if absent else []),
@@ -121,13 +130,9 @@ def without_norms(network: Network) -> str:
     return "has no normalization layer that is known"
 
 
-def require_module(module: Any, loss: Any) -> None:
+def require_watchable(module: nn.Module, loss: Any) -> None:
     """Raise a ValueError with one line unless passes through a module can be made and watched."""
     name = f"module={type(module).__name__}"
-    if not isinstance(module, nn.Module):
-        raise ValueError(f"{name}: is no module; pass a network or a LightningModule")
-    if loss is not None and not callable(loss):
-        raise ValueError(f"loss={loss!r}: cannot be called; pass a function, loss(output, target)")
     if any(isinstance(layer, torch.jit.ScriptModule) for layer in module.modules()):
         raise ValueError(
             f"{name}: is scripted or traced, and its layers hide; pass the module it was made of"
@@ -156,6 +161,7 @@ class CheckNorms(Callback):
     def __init__(self, *, strict: bool = False, **options: Any) -> None:
         self.strict, self.options, self.asked = strict, options, False
         # a typo is said at once
+        CheckOptions(**options)
         Rules(list(declared()), options.get("select", ()), options.get("ignore", ()))
         self.result: Result | None = None
 

@@ -106,6 +106,14 @@ def stated(comparison: Comparison, measure: str, effect: Any, interval: Any) -> 
     return f"{text} ({first.size if first[1:] == last[1:] else first} to {last})"
 
 
+def worse(comparison: Comparison, measure: str) -> str:
+    """How much worse a margin below 0 allows: `2 points worse`, of a ratio also `2 times as high`."""
+    if comparison.rule.slope or not (comparison.baseline or comparison.log):
+        return f"{number(-comparison.size)} worse"
+    size = difference(comparison.rule.sign * comparison.size, comparison, measure)
+    return str(size if size.way.startswith("times") else size._replace(way="worse"))
+
+
 def question(comparison: Comparison, measure: str) -> str:
     """What is claimed, as fixed in the yaml: `more than 10% lower`."""
     if comparison.rule.universal:

@@ -9,7 +9,7 @@ from normexp.claims.judge.estimate import ALPHA
 from normexp.claims.judge.limits import Few, Limits, few_of, limits_of
 from normexp.claims.judge.verdict import FEWEST_SETTINGS, Check, Count, Judgement, Verdict, Word
 from normexp.claims.numbers import by_arm, named, numbers_of, told
-from normexp.claims.units import capital, ends, holds_in, never_reached, number
+from normexp.claims.units import capital, ends, holds_in, never_reached, number, worse
 from normexp.format import uncapitalized
 from normexp.runs.table import FEWEST_SEEDS
 
@@ -175,9 +175,9 @@ def with_scope(verdict: Verdict, *, upper: bool = False) -> str:
         before = "over " if upper else f"{number(verdict.effect)}{ends(verdict.interval)}, "
         where = f"{before}{verdict.n_seeds} seeds"
     says = word.upper() if upper else word
-    margin = verdict.comparison.size
-    if margin < 0:  # the sentence alone would say more
-        where = f"{where}; being up to {number(-margin)} worse was allowed".lstrip("; ")
+    if verdict.comparison.size < 0:  # the sentence alone would say more
+        allowed = worse(verdict.comparison, verdict.claim.measure)
+        where = f"{where}; being up to {allowed} was allowed".lstrip("; ")
     if not where:
         return says
     return f"{says}{' ' if where.startswith(('in ', 'by ', 'over ')) else ': '}{where}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from normexp.cli.words import AT_LEAST_0, FINITE, HERE, POSITIVE, SEVERAL, Engine, Folder, Packages, at_least
+from normexp.config.options import require_once
 from normexp.config.process import fast_imports, typed
 from normexp.format import printable, tell
 
@@ -86,6 +87,7 @@ def compare(
         name: the page is out/NAME/index.html, beside its tables, and its figures as PDF
         out: a folder
     """
+    require_once(words)
     if all("=" in word for word in words):
         if several := [word for word in words if re.search(r"=[^\[({'\"]*,", word)]:
             raise ValueError(
@@ -128,10 +130,11 @@ def compare(
         judged, examples = answer.look.design, per_example and str(per_example)
         # In this order, as older notes have no keys.
         known = {
-            "source": str(Path(words[0]).resolve()), "value": judged.metric.name, "higher": judged.metric.higher,
-            "margin": judged.margin, "setting": setting, "tune": tune, "per_example": examples,
-        } | asked  # fmt: skip
-        show(answer, own_folder(out, judged.name, "numbers in hand" if kind == "numbers" else known))
+            "source": words if kind == "numbers" else str(Path(words[0]).resolve()), "value": judged.metric.name,
+            "higher": judged.metric.higher, "margin": judged.margin, "setting": setting, "tune": tune,
+            "per_example": examples, **asked, "arm": arm, "seed": seed,
+        }  # fmt: skip
+        show(answer, own_folder(out, judged.name, known))
         return
     for key, given in of_results.items():
         if given is not None:
@@ -181,6 +184,7 @@ def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -
     from normexp.claims.evidence.table import EVIDENCE
     from normexp.claims.spec.bank import load_bank
 
+    require_once(overrides)
     if norm := next((word for word in overrides if word.startswith("norm=")), ""):
         raise ValueError(f"{norm}: every norm of the bank is compared; leave it out")
     if not overrides:

@@ -11,7 +11,7 @@ from typing import Any
 from normexp.config import process
 from normexp.config.errors import one_line_errors
 from normexp.config.folder import allow_from, use_folder
-from normexp.config.options import expanded, quoted
+from normexp.config.options import expanded, quoted, require_once
 from normexp.format import tell
 from normexp.sweeps.options import SweepOptions
 
@@ -62,6 +62,8 @@ def train(arguments: list[str]) -> None:
     many = flags.multirun or (preset and "hydra.mode=RUN" not in flags.words)
     if mistake := find_mistake(flags.words, unknown, many=many):
         raise ValueError(mistake)
+    options = [word for word in arguments if word.startswith("--") and word.partition("=")[0] != "--slurm"]
+    require_once([*flags.words, *options])
     given = {name: getattr(flags, name) for name in SweepOptions.model_fields if name != "slurm"}
     placed = {name: text for name, text in given.items() if text is not None}
     placed |= {f"slurm.{key}": value for key, _, value in (text.partition("=") for text in flags.slurm)}

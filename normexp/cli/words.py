@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from normexp.check.table import table
 from normexp.config.errors import first_mistake
 from normexp.config.folder import allow_from, listed, use_folder
-from normexp.config.options import suggest
+from normexp.config.options import TWICE, suggest
 from normexp.format import uncapitalized
 from normexp.sweeps.options import Options
 
@@ -143,7 +143,7 @@ def _line(mistake: mistakes.CycloptsError, keys: Sequence[str]) -> str:
         return f"{key}: a value is missing; --help explains"
     if isinstance(mistake, mistakes.RepeatArgumentError):
         word = (mistake.token.keyword or "").removeprefix("--")
-        return f"{word}={mistake.token.value}: the key stands there twice; write it once, values with commas"
+        return f"{word}={mistake.token.value}: {TWICE}"
     if argument and (token or argument.tokens):
         value = token.value if token else argument.tokens[-1].value
         message = getattr(mistake, "exception_message", "") or _wanted(argument.hint)

@@ -156,7 +156,10 @@ def compare(
     if shares and isinstance(margin, (int, float)) and margin > LARGE:
         notes += [f"margin={margin:g} is {100 * margin:g} points, as {value} is a share"]
     notes += [] if seed or table.shape[1] == 2 else ["not paired: no column says the seeds"]
-    return Answer(look(runs, design, guess), runs, notes)
+    judged = look(runs, design, guess)
+    if spread and (known := [own.arm.name for own in judged.differences if not own.assumed]):
+        notes += [f"spread={spread:g} is not used for {', '.join(known)}: the runs say it themselves"]
+    return Answer(judged, runs, notes)
 
 
 def usual(table: pd.DataFrame, *names: str) -> str | None:

@@ -96,9 +96,10 @@ def plan(design: Design, planned: Mapping[tuple, Any]) -> str:
     each = done or [sum(own.values()) for own in seconds_of_each(list(planned.values()))]
     looks = ", ".join(map(str, design.looks))
     time = f", about {duration(most * float(np.mean(each)))} of one core" if each else ""
+    wider = ", and more where the best rate is the lowest or the highest" if design.rates else ""
     return (
-        f"looks at {looks} seeds, until all is decided: at most {pluralize(most, 'run')}{time}, and more where the best"
-        f" rate is the lowest or the highest; no look begins after {design.budget:g} minutes of one core (budget=)"
+        f"looks at {looks} seeds, until all is decided: at most {pluralize(most, 'run')}{time}{wider}; no look begins"
+        f" after {design.budget:g} minutes of one core (budget=)"
     )
 
 

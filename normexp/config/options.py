@@ -11,6 +11,8 @@ GROUPS = (
     "model", "preset", "norm", "data", "recipe", "optimizer", "schedule", "trainer", "monitor", "experiment", "debug",
 )  # fmt: skip
 
+TWICE = "the key stands there twice; write it once, several values with commas"
+
 # Arguments of Lightning's trainer -> the key of normexp that sets them
 OF_TRAINER = {
     **{key: key for key in ("max_epochs", "max_steps", "log_every_n_steps", "logger")},
@@ -58,6 +60,29 @@ HUBS = {
         "model=module", "model.path=normexp.models.hubs.Transformers", "model.accepts=text", "+model.module.name={}",
     ),
 }  # fmt: skip
+
+
+def key_of(word: str) -> str:
+    """What a word sets: batch_size of ++batch_size=8."""
+    return word.lstrip("+~").partition("=")[0]
+
+
+def last_of_each(words: Iterable[str]) -> list[str]:
+    """The words that no later one of their key replaces. Both of `~key +key=VALUE` stay."""
+    return list({(word[:1] == "~", key_of(word)): word for word in words}.values())
+
+
+def require_once(words: Iterable[str]) -> None:
+    """Raise ValueError with one line for two words of one key, of which Hydra would take the last; but `~key` before
+    `+key=VALUE`, which puts another mapping in place of one."""
+    seen: dict[str, str] = {}
+    for word in words:
+        if "=" not in word and not word.startswith(("~", "--")):
+            continue
+        key = key_of(word)
+        if (before := seen.get(key)) and not (before[0] == "~" and word[0] == "+"):
+            raise ValueError(f"{before} {word}: {TWICE}")
+        seen[key] = word
 
 
 def expanded(words: Iterable[str]) -> list[str]:

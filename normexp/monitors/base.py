@@ -26,7 +26,7 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import Logger
 from torch import Tensor, nn
 
-from normexp.format import require_at_least
+from normexp.format import require_at_least, require_object
 from normexp.monitors.batches import (
     Batches,
     as_step,
@@ -42,6 +42,7 @@ from normexp.monitors.guard import (
     guard_depth,
     is_lazy,
     passes_as_in,
+    require_whole_tensors,
     run_eagerly,
     to_module,
     untouched,
@@ -167,6 +168,7 @@ class Monitor(Callback):
 
         The module keeps its mode. A new module is in training mode.
         """
+        require_object("data", data)
         module = as_step(module, loss)
         batches = data if isinstance(data, Batches) else batches_of(data, self.batch_size)
         if size_of(batches.training) == 0:
@@ -284,10 +286,11 @@ _make_safe(Monitor)
 
 
 def to_floats(values: Mapping[str, Tensor]) -> dict[str, float]:
-    """All values as floats, with one copy from the device."""
+    """All values as floats, with one copy from the device. Raises ValueError if some are DTensors."""
     if not values:
         return {}
     scalars = [value.detach() for value in values.values()]
+    require_whole_tensors(scalars)
     if len({scalar.dtype for scalar in scalars}) > 1:
         scalars = [wide(scalar) for scalar in scalars]
     return dict(zip(values, torch.stack(scalars).tolist(), strict=True))

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._pytree import tree_leaves
 
-from normexp.monitors.guard import NoLoss, NoTarget, WrongLoss, same_random
+from normexp.format import require_object
+from normexp.monitors.guard import NoLoss, NoTarget, WrongLoss, require_network, same_random
 
 
 class Batches(NamedTuple):
@@ -149,6 +150,29 @@ PROBE = "a fixed random sum of the outputs, since no loss is known"
 SQUARED, ENTROPY = "mean squared error, guessed from the targets", "cross-entropy, guessed from the targets"
 
 
+def require_loss(loss: Any) -> None:
+    """Raise a ValueError with one line unless a user's loss is None or can be called as loss(output, target)."""
+    require_object("loss", loss)
+    if loss is None:
+        return
+    if not callable(loss):
+        raise ValueError(f"loss={loss!r}: cannot be called; pass a function, loss(output, target)")
+    called = loss.forward if type(loss).__call__ is nn.Module.__call__ else loss
+    try:
+        inspect.signature(called).bind("output", "target")
+    except TypeError:
+        raise ValueError(
+            f"loss={loss_name(loss)}: cannot be called as loss(output, target); take both"
+        ) from None
+    except ValueError:  # it shows no signature
+        pass
+
+
+def loss_name(loss: Callable[..., Any]) -> str:
+    """A user's loss in words."""
+    return getattr(loss, "__name__", type(loss).__name__)
+
+
 class Step(nn.Module):
     """A network without a `training_step`, and its loss of one batch, see `loss_of_output`.
 
@@ -172,6 +196,7 @@ class Step(nn.Module):
         takes: str = "",
     ) -> None:
         super().__init__()
+        require_loss(loss)
         self.model, self.loss, self.probe, self.takes = network, loss, probe, takes
         # A pass works on copies of a module's lists and dictionaries, so what it writes into them is lost.
         self.origin = SimpleNamespace(how="")
@@ -192,6 +217,7 @@ def as_step(
     module: nn.Module, loss: Callable[..., Tensor] | None = None, *, probe: bool = False
 ) -> nn.Module:
     """A module with `training_step`: the user's, or its network with a loss."""
+    require_network("module", module)
     own = loss is None and callable(getattr(module, "training_step", None))
     return module if own else Step(module, loss, probe=probe)
 
@@ -270,7 +296,7 @@ def loss_of_output(
         if not isinstance(value, Tensor) or value.numel() != 1:
             shape = f" of shape {tuple(value.shape)}" if isinstance(value, Tensor) else ""
             raise WrongLoss(f"loss=: gives a {type(value).__name__}{shape}; return a tensor of one number")
-        return value, getattr(loss, "__name__", type(loss).__name__)
+        return value, loss_name(loss)
     given = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
     if isinstance(given, Tensor):
         return given, "the loss that the network returns"

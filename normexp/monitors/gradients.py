@@ -21,6 +21,7 @@ from normexp.monitors.guard import (
     guard_depth,
     loss_of,
     reached_gradients,
+    require_whole_tensors,
     trained_parameters,
 )
 from normexp.monitors.listen import listen
@@ -28,7 +29,9 @@ from normexp.monitors.sites import layer_weights
 
 
 def norms_of(tensors: Sequence[Tensor]) -> Tensor:
-    """L2 norm of each tensor, (n,), accumulated in at least float32. A GPU launches one kernel for all."""
+    """L2 norm of each tensor, (n,), accumulated in at least float32. A GPU launches one kernel for all. Raises
+    ValueError if some are DTensors."""
+    require_whole_tensors(tensors)
     dtype = torch.float32 if any(x.element_size() < 4 for x in tensors) else None
     return torch.stack(torch._foreach_norm(list(tensors), 2, dtype=dtype))
 

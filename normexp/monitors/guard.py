@@ -16,6 +16,8 @@ from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
 from torch.nn.modules.lazy import LazyModuleMixin
 
+from normexp.format import require_object
+
 RANDOM = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
 COPIED = (Tensor, dict, list, deque, tuple, set, *RANDOM)
 SHARDED = ("FSDPModule", "FullyShardedDataParallel")
@@ -55,6 +57,15 @@ def untouched(module: nn.Module) -> Iterator[None]:
         for values, original in outside:
             values.clear()
             values.update(original)
+
+
+def require_network(argument: str, value: Any) -> None:
+    """Raise a ValueError with one line unless a value is a module."""
+    require_object(argument, value)
+    if not isinstance(value, nn.Module):
+        raise ValueError(
+            f"{argument}={type(value).__name__}: is no module; pass a network or a LightningModule"
+        )
 
 
 def require_passes(module: nn.Module) -> None:
@@ -180,14 +191,22 @@ def step_output(module: nn.Module, batch: Any) -> dict[str, Any]:
     """The result of `training_step` for a batch, with key `loss`. Every call starts with the parameters, buffers and
     random state that training will use next, and leaves them and the batch as they are, whatever the step writes.
 
-    Raises NoLoss if the step skips the batch, and ValueError if the batch cannot be copied."""
+    Raises NoLoss if the step skips the batch, and ValueError if the batch cannot be copied, or if the step takes
+    gradients itself where none are recorded, as MAML and a gradient penalty do."""
     require_passes(module)
     batch = copied_batch(batch)
     kinds = [parameter.kind for parameter in inspect.signature(module.training_step).parameters.values()]
     count = 2 if inspect.Parameter.VAR_POSITIONAL in kinds else len(kinds)
     precision = _precision[-1].train_step_context() if _precision else contextlib.nullcontext()
     with same_random(), own_buffers(module), _own_parameters(module), precision:
-        output = module.training_step(*(batch, 0)[:count])
+        try:
+            output = module.training_step(*(batch, 0)[:count])
+        except RuntimeError as error:
+            if torch.is_grad_enabled() or "does not require grad" not in str(error):
+                raise
+            raise ValueError(
+                "the step takes gradients itself, and this measure passes without them; leave it out"
+            ) from error
     output = output if isinstance(output, Mapping) else {"loss": output}
     if not isinstance(output.get("loss"), Tensor):
         raise NoLoss("training_step gives no loss for a batch, which is not measured")
@@ -285,8 +304,17 @@ def has_reentrant(loss: Tensor) -> bool:
     return False
 
 
+def require_whole_tensors(tensors: Sequence[Tensor]) -> None:
+    """Raise a ValueError with one line if some are DTensors, as tensor parallelism and FSDP make them."""
+    if any(hasattr(x, "device_mesh") for x in tensors):
+        raise ValueError(
+            "weights are DTensors, split over processes, and their numbers are not read; leave the monitor out"
+        )
+
+
 def flat(tensors: Sequence[Tensor]) -> Tensor:
-    """All values of several tensors, (P,). Raises ValueError if some are complex."""
+    """All values of several tensors, (P,). Raises ValueError if some are complex or DTensors."""
+    require_whole_tensors(tensors)
     if any(x.is_complex() for x in tensors):
         raise ValueError("complex parameters have no such number; leave the monitor out")
     return torch.cat([x.flatten() for x in tensors])

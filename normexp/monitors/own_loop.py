@@ -14,13 +14,13 @@ from pytorch_lightning.loggers import Logger, TensorBoardLogger
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from normexp.format import pluralize, require_at_least
+from normexp.format import pluralize, require_at_least, require_object
 from normexp.monitors.activations import Activations
 from normexp.monitors.base import Monitor
 from normexp.monitors.batches import Step, loss_of_output, processes
 from normexp.monitors.charts import Charts
 from normexp.monitors.gradients import Gradients
-from normexp.monitors.guard import guard_depth
+from normexp.monitors.guard import guard_depth, require_network
 from normexp.monitors.listen import hearing
 
 
@@ -219,6 +219,9 @@ def watch(
         strict: whether a monitor that fails ends the loop. By default it is said once, and the loop goes on.
     """
     require_at_least("every", every, 1)
+    require_network("model", model)
+    for argument, given in [("validation", validation), *(("monitors", one) for one in monitors or ())]:
+        require_object(argument, given)
     if isinstance(model, torch.jit.ScriptModule):
         raise ValueError("model: is scripted or traced, and its layers hide; pass the module it was made of")
     usual = [Activations(every_n_steps=every), Gradients(every_n_steps=every)]

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import nn
 
-from normexp.format import pluralize, require_at_least
+from normexp.format import pluralize, require_at_least, require_object
 from normexp.norms.base import Norm
 from normexp.norms.layers import NormLayer, norm_layer
 from normexp.norms.layers.successor import successor
@@ -74,6 +74,7 @@ def swap(
     Raises:
         ValueError: an unknown name or option, or no normalization layer to replace.
     """
+    require_object("module", module)
     chosen = options if isinstance(norm, str) else None
     if isinstance(norm, str):
         require_at_least("num_groups", options.get("num_groups"), 1)

@@ -26,6 +26,7 @@ from normexp.sweeps.job import Job, Outcome, work
 from normexp.sweeps.options import Options
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+KILLED = "its process was killed; is there enough memory?"
 PRELOADED = (  # what every run imports sooner or later
     "normexp.training.train", "normexp.data", "normexp.models", "normexp.norms", "normexp.monitors.activations",
     "normexp.monitors.charts", "normexp.monitors.gradients", "normexp.schedules",
@@ -42,6 +43,11 @@ class Place:
     def submit(self, job: Job) -> "Future[Outcome]":
         """Start or queue a job. Its future fails if the job ends without an outcome; then it is tried again."""
         raise NotImplementedError
+
+    def why_lost(self, future: "Future[Outcome]") -> str:
+        """Why a job ended without an outcome, in one line."""
+        error = future.exception()
+        return KILLED if isinstance(error, BrokenExecutor) else " ".join(str(error).split())
 
     def draft(self) -> Sequence[str]:
         """Lines that say what a cluster would get, for a plan, which needs none."""
@@ -108,6 +114,19 @@ class ThisMachine(Place):
             self._pools[slot] = ProcessPoolExecutor(1, processes(), initializer=begin, initargs=around)
             self._processes[slot] = self._pools[slot].submit(os.getpid)
         return self._pools[slot]
+
+    def why_lost(self, future: "Future[Outcome]") -> str:
+        pool = self._pools.get(slot := self._busy[future])
+        started = [*(getattr(pool, "_processes", None) or {}).values()]
+        if not started or not isinstance(future.exception(), BrokenExecutor):
+            return super().why_lost(future)
+        self._end(slot, wait=True)  # then its end is known
+        status = started[0].exitcode
+        if status in (None, -signal.SIGKILL):
+            return KILLED
+        if status < 0:
+            return f"its process was ended by {signal.Signals(-status).name}"
+        return f"its process ended with exit status {status}: it called os._exit, or could not be started"
 
     def _end(self, slot: int, *, wait: bool = False) -> None:
         if pool := self._pools.pop(slot, None):

@@ -6,9 +6,10 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 
+from normexp.config.options import last_of_each
 from normexp.config.process import handling
 from normexp.config.run_spec import RunSpec
 from normexp.format import pluralize, say
@@ -55,7 +56,7 @@ def run(
     by_folder: dict[Path, Task] = {}
     for spec, name in zip(specs, names or [" ".join(spec.overrides) for spec in specs], strict=True):
         log = folder / "logs" / spec.choices["model"] / f"{spec.folder.name}.log"
-        job = Job(spec, [*starter, *spec.overrides], spec.config["threads"] or 1, log)
+        job = Job(spec, [*starter, *last_of_each(spec.overrides)], spec.config["threads"] or 1, log)
         by_folder.setdefault(spec.folder, Task(name, job))
     tasks = list(by_folder.values())
     for task in tasks:
@@ -109,7 +110,7 @@ def changes(
                 time.sleep(LOOK_SECONDS if waiting and not came else 0)
             for future in wait(running, POLL_SECONDS, FIRST_COMPLETED).done:
                 task = running.pop(future)
-                settle(task, future, bool(came), say)
+                settle(task, future, place, bool(came), say)
                 if task.state == "planned":
                     waiting.append(task)
                 yield task
@@ -117,17 +118,17 @@ def changes(
         place.close()
 
 
-def settle(task: Task, future: "Future[Outcome]", stopping: bool, say: Callable[[str], None]) -> None:
+def settle(
+    task: Task, future: "Future[Outcome]", place: Place, stopping: bool, say: Callable[[str], None]
+) -> None:
     """Note how the job of a task ended. The task waits again if it was lost, unless it was lost often."""
-    error = future.exception()
-    if error is None:
+    if future.exception() is None:
         outcome = future.result()
         task.state, task.error, task.seconds = outcome.status, outcome.error, outcome.seconds
     elif status := task.status():
         task.state = status
     else:
-        killed = isinstance(error, BrokenExecutor)
-        why = "its process was killed; is there enough memory?" if killed else " ".join(str(error).split())
+        why = place.why_lost(future)
         task.lost += 1
         task.state = "planned"
         if task.lost >= TRIES:

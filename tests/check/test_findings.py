@@ -553,6 +553,56 @@ def test_sees_future():
         assert "sees_future" in check(model, data, causal=True)
 
 
+class Looks(Sequence):
+    """It forgets its mask in eval mode."""
+
+    def forward(self, x):
+        x = self.embedding(x) if not x.is_floating_point() else x
+        x = x.cumsum(1) if self.training else x + x.mean(1, keepdim=True)
+        return self.output(self.norm(x))
+
+
+@pytest.mark.parametrize(
+    "inputs", [torch.randint(1, 11, (16, 12)), torch.randn(16, 12, 8)], ids=["tokens", "vectors"]
+)
+def test_sees_future_in_eval_mode_alone(inputs):
+    finding = check(model := Looks(nn.LayerNorm(8)), inputs)["sees_future"]
+    assert finding.sentence.startswith("In eval mode, and not in training")
+    later = inputs.clone()
+    later[:, 7:] = inputs[:, 7:].flip(0)
+    first, second = (model.eval()(x)[:, :7].detach() for x in (inputs, later))
+    assert finding.number == pytest.approx(float((first - second).norm() / first.norm()), rel=1)
+    model.train()
+    torch.testing.assert_close(model(inputs)[:, :7], model(later)[:, :7])
+
+
+class Looped(Sequence):
+    def forward(self, x):
+        return self.output(self.norm(x.cumsum(1)))
+
+
+@pytest.mark.parametrize("length", [1, 2])
+@pytest.mark.parametrize("vectors", [True, False])
+def test_a_sequence_without_later_positions_is_not_checked(length, vectors):
+    """The channels of one token mix, and are no positions."""
+    x = torch.randn(16, length, 8) if vectors else torch.randint(1, 11, (16, length))
+    for options in ({"causal": True}, {}):
+        result = check((Looped if vectors else Sequence)(nn.LayerNorm(8)), x, **options)
+        assert "sequences of 3 and more" in result.not_checked["sees_future"]
+
+
+def test_one_channel_of_many_positions_is_a_sequence():
+    def sound(norm):
+        left = nn.ConstantPad1d((2, 0), 0.0)
+        return nn.Sequential(left, nn.Conv1d(1, 4, 3), norm, nn.Conv1d(4, 1, 1))
+
+    x = torch.randn(8, 1, 30)
+    assert check(sound(nn.GroupNorm(1, 4)), x, causal=True)["sees_future"].layers == ("2",)
+    frozen = sound(nn.BatchNorm1d(4))
+    frozen[2].eval()
+    assert "sees_future" in check(frozen, x, causal=True).healthy
+
+
 class Told(Sequence):
     def forward(self, tokens, attention_mask=None, lengths=None):
         return super().forward(tokens)

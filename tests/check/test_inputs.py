@@ -53,7 +53,7 @@ def test_batch_of_another_type_is_said(kind):
 @pytest.mark.parametrize("given", ["adam", torch.optim.SGD, []])
 def test_optimizer_that_is_none_is_refused(given):
     model = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8))
-    with pytest.raises(ValueError, match=r"optimizer=.*has no param_groups"):
+    with pytest.raises(ValueError, match=r"optimizer=.*(has no param_groups|SGD: is a class)"):
         check(model, rows(), optimizer=given)
     both = [torch.optim.SGD([p], 0.1, weight_decay=0.1) for p in model.parameters()]
     assert check(model, rows(), optimizer=both)["decay_on_norms"].layers == ("1.weight", "1.bias")
@@ -263,9 +263,10 @@ def test_network_that_takes_something_else_says_how_to_pass_it():
         (lambda: torch.jit.script(nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8))), "scripted or traced"),
         (lambda: nn.Sequential(torch.jit.trace(nn.LayerNorm(6), torch.randn(2, 6))), "scripted or traced"),
         (lambda: nn.Sequential(nn.LazyLinear(8), nn.LayerNorm(8)), "call the network once"),
-        (lambda: nn.LayerNorm, "is no module"),
+        (lambda: nn.LayerNorm, "is a class; pass an object"),
+        (lambda: torch.zeros(6), "module=Tensor: is no module"),
     ],
-    ids=["scripted", "traced part", "lazy", "class"],
+    ids=["scripted", "traced part", "lazy", "class", "tensor"],
 )
 @pytest.mark.filterwarnings("ignore")  # of torch, on its own compiler
 def test_module_that_hides_its_layers_is_refused_in_one_line(module, message):

@@ -1,5 +1,7 @@
 """Losses that tell nothing of single layers: what rests on them is not checked, and no norm is blamed."""
 
+import functools
+
 import pytest
 import torch
 from small_networks import Called
@@ -8,6 +10,7 @@ from torch.nn import functional as F
 
 import normexp
 from normexp.check import CheckNorms
+from normexp.monitors import Gradients
 
 X, Y = torch.randn(32, 8, generator=torch.manual_seed(0)), torch.arange(32) % 4
 
@@ -42,11 +45,55 @@ def test_a_loss_without_gradients_is_said_and_no_norm_blamed(loss, said):
         (lambda output, _: output.sum().item(), "gives a float;"),
         (lambda output, _: output.sum(1), r"gives a Tensor of shape \(32,\);"),
         ("mse", "loss='mse': cannot be called"),
+        (nn.CrossEntropyLoss, "loss=CrossEntropyLoss: is a class; pass an object, CrossEntropyLoss"),
+        (lambda output: output.sum(), r"loss=<lambda>: cannot be called as loss\(output, target\)"),
     ],
 )
 def test_a_loss_that_is_none_is_refused_in_one_line(loss, said):
     with pytest.raises(ValueError, match=said):
         normexp.check(network(nn.LayerNorm(16)), (X, Y), loss=loss)
+    with pytest.raises(ValueError, match=said):
+        Gradients(every_n_steps=1).measure(network(nn.LayerNorm(16)), (X, Y), loss=loss)
+    if said.startswith("loss="):  # it shows before a call
+        for door in (
+            lambda: normexp.watch(network(nn.LayerNorm(16)), loss=loss),
+            lambda: CheckNorms(loss=loss),
+        ):
+            with pytest.raises(ValueError, match=said):
+                door()
+
+
+@pytest.mark.parametrize(
+    "loss", [F.cross_entropy, nn.MSELoss(), functools.partial(F.cross_entropy, reduction="sum")]
+)
+def test_a_loss_of_two_and_more_arguments_is_taken(loss):
+    target = Y if not isinstance(loss, nn.Module) else torch.zeros(len(X), 4)
+    assert "pass_fails" in normexp.check(network(nn.LayerNorm(16)), (X, target), loss=loss).healthy
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: normexp.check(nn.Sequential, X),
+        lambda: normexp.check(network(nn.LayerNorm(16)), torch.utils.data.TensorDataset),
+        lambda: normexp.check(network(nn.LayerNorm(16)), X, optimizer=torch.optim.SGD),
+        lambda: normexp.watch(nn.Sequential),
+        lambda: normexp.watch(network(nn.LayerNorm(16)), monitors=[Gradients]),
+        lambda: normexp.watch(network(nn.LayerNorm(16)), validation=torch.utils.data.DataLoader),
+        lambda: normexp.norms.swap(nn.Sequential, "groupnorm"),
+        lambda: Gradients(every_n_steps=1).measure(nn.Sequential, X),
+        lambda: Gradients(every_n_steps=1).measure(network(nn.LayerNorm(16)), torch.utils.data.DataLoader),
+    ],
+)
+def test_a_class_in_place_of_an_object_is_refused_in_one_line(call):
+    with pytest.raises(ValueError, match=r"^\w+=\w+: is a class; pass an object, \w+\(...\)$"):
+        call()
+
+
+def test_facts_of_a_pass_that_fails_are_whole():
+    """BatchNorm refuses one sample."""
+    facts = normexp.check(network(nn.BatchNorm1d(16)), (X[:1], Y[:1])).facts
+    assert facts[0] == "1 BatchNorm1d; 1 sample a pass; loss: none, since the pass fails"
 
 
 @pytest.mark.parametrize(("outputs", "guessed"), [(1, False), (2, False), (3, False), (4, True)])

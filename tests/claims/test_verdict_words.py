@@ -56,6 +56,25 @@ def test_every_comparison_of_trained_networks_is_told():
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "margin", "measure", "log", "said"),
+    [
+        ("greater", -0.5, "accuracy", False, "50 points worse"), ("smaller", -0.01, "accuracy", False, "1 point worse"),
+        ("smaller", -2, "steps", False, "2 steps worse"), ("smaller", -0.02, "loss", False, "0.02 worse"),
+        ("greater", -math.log(1.25), "", True, "20% worse"), ("smaller", -math.log(4), "", True, "4 times as high"),
+    ],
+)  # fmt: skip
+def test_what_a_margin_allows_is_in_the_unit_of_the_question(kind, margin, measure, log, said):
+    allowed = Comparison(kind=kind, arm="a", baseline="b", margin=margin, log=log)
+    verdict = judge_values(
+        altered(TRAINED, comparisons=[allowed], measure=measure),
+        table_of({"a": spread(1.0, 0.01), "b": [1.0] * 8}),
+    )
+    shown = " ".join(paragraph(verdict).split())
+    assert f"being up to {said} was allowed" in shown
+    assert f"at most {said.removesuffix(' worse')}" in shown
+
+
 @pytest.mark.parametrize("arm", ["a", None])
 def test_a_mean_beside_a_universal_sentence_is_told(arm):
     every = Comparison(kind="every", arm=arm, at_least=-1)

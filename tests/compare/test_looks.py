@@ -145,6 +145,8 @@ def test_a_plan_says_how_many_runs_and_how_long(timed, done, time, looked, monke
         f"looks at 5, 10, 20 seeds, until all is decided: at most 80 runs, about {time} of one core, and more where"
     )
     assert told[0].endswith("no look begins after 7 minutes of one core (budget=)")
+    _, told = looked(gain, options=Options(plan=True))
+    assert "rate" not in told[0]
 
 
 @pytest.mark.parametrize(

@@ -450,6 +450,11 @@ def test_a_number_of_seeds_is_forecast_only_from_a_spread():
     equal = str(compare(table(spread=0, gain=0), margin=0.3))
     assert equal.endswith("all differences of pairs are equal, so they give no interval.")
     assert len(str(compare({"a": 78, "b": 78.2}, value="mAP", margin=1e-300))) < 200
+    for paired, deviation in itertools.product(
+        (True, False), (0.3, 0.0)
+    ):  # runs without one leave the given one
+        notes = compare(table(spread=deviation), margin=0.3, spread=2, paired=paired).notes
+        assert notes == ["spread=2 is not used for bn: the runs say it themselves"] * bool(deviation)
 
 
 def test_what_else_differs_between_arms_is_said():
@@ -693,7 +698,24 @@ def test_a_page_belongs_to_the_comparison_that_its_note_agrees_with(tmp_path):
     assert json.loads((tmp_path / "r" / "design.json").read_text()) == now
     for place, change in enumerate(({"arms": ["none"]}, {"metric": {"name": "mAP", "higher": False}}), 2):
         assert own_folder(tmp_path, "r", now | change).name == f"r-{place}"
-    assert own_folder(tmp_path, "r", "numbers in hand").name == "r-4"
+    (tmp_path / "r-2" / "design.json").write_text(
+        '"numbers in hand"'
+    )  # of an older version: whose page it is, is unknown
+    assert own_folder(tmp_path, "r", now | {"arms": ["none"]}).name == "r-4"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(["none:78", "ours:78.2"], ["none:70", "ours:78.2"]), (["r.csv"], ["r.csv", "arm=dataset"])],
+)
+def test_another_comparison_has_a_page_of_its_own_and_a_repeated_one_its_old_page(
+    first, second, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    table(settings=("a", "b")).assign(seed=range(32)).to_csv("r.csv", index=False)
+    for words, count in ((first, 1), (second, 2), (first, 2), (second, 2)):
+        assert command("compare", [*words, "value=mAP", "margin=0.3", "better=higher"]) == 0
+        assert len([*tmp_path.rglob("index.html")]) == count
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,9 @@ SAID = {  # what stops which monitor, and what it says
     ("manual", "gradients"): "training_step takes steps itself",
     ("own batch", "gradient_noise"): "samples of the batch cannot be counted (Graphs)",
     ("other size", "covariate_shift"): "must match the size",
-    ("gradients", "representation"): "does not require grad",
+    ("gradients", "representation"): "the step takes gradients itself",
+    ("gradients", "covariate_shift"): "the step takes gradients itself",
+    ("gradients", "batch_statistics"): "the step takes gradients itself",
     ("own batch", "adaptation"): "changes images",
 }
 

@@ -9,6 +9,8 @@ from test_watch import batches
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+from torch.distributed.tensor import Replicate
+from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 from torch.nn import functional as F
 
 import normexp
@@ -42,6 +44,14 @@ def in_parts(model):
     return model, lambda x, y: F.cross_entropy(model(x), y).backward()
 
 
+def split(model):
+    """By tensor parallelism, whose passes can be made."""
+    parallelize_module(
+        model, init_device_mesh("cpu", (1,)), {"3": ColwiseParallel(output_layouts=Replicate())}
+    )
+    return model, lambda x, y: F.cross_entropy(model(x), y).backward()
+
+
 def functional(model):
     def backward(x, y):
         def loss(weights):
@@ -65,7 +75,10 @@ def trained(kind, monitors):
     return [p.full_tensor() if hasattr(p, "full_tensor") else p.detach() for p in model.parameters()]
 
 
-@pytest.mark.parametrize("kind", [whole, in_parts, functional])
+OF_DTENSORS = [(in_parts, Gradients), (split, Gradients), (split, InternalCovariateShift)]
+
+
+@pytest.mark.parametrize("kind", [whole, in_parts, functional, split])
 @pytest.mark.parametrize(
     "make", [Activations, Gradients, Smoothness, InternalCovariateShift, CheckNorms], ids=lambda m: m.__name__
 )
@@ -77,8 +90,12 @@ def test_a_loop_in_which_no_other_pass_can_be_made_goes_on(process, kind, make):
         watched = trained(kind, [instrument])
     assert all(map(torch.equal, alone, watched))
     if make is CheckNorms:
-        assert instrument.result is None  # and no error of a sound training
-    elif make is Smoothness or (make is InternalCovariateShift and kind is not functional):
+        assert (instrument.result is None) == (kind is not split)  # and no error of a sound training
+    elif (kind, make) in OF_DTENSORS:
+        assert any("weights are DTensors, split over processes" in str(one.message) for one in said)
+    elif kind is not split and (
+        make is Smoothness or (make is InternalCovariateShift and kind is not functional)
+    ):
         assert any("no other pass can be made; measure" in str(one.message) for one in said)
 
 

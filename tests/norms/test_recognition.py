@@ -118,6 +118,46 @@ def test_clipping_shows_on_an_outlier_alone(kind):
     assert not norm_layer(kind.__base__(256)).stays
 
 
+def made_of(make):
+    class RMSNorm(strangers.Rooted):
+        def forward(self, x):
+            return torch.nn.functional.rms_norm(x, x.shape[-1:], make(self.gamma), self.eps)
+
+    return RMSNorm
+
+
+OF_GAINS = [lambda w: w.clamp(0.1, 2), lambda w: w.clamp(-9, 9), torch.relu, torch.abs]
+
+
+@pytest.mark.parametrize("make", OF_GAINS, ids=["clamp", "wide clamp", "relu", "abs"])
+def test_a_gain_that_is_cut_is_not_carried_over(make):
+    """Where the gain is inside, the layer gives the outputs of a norm."""
+    layer = made_of(make)(8)
+    assert "that clips" in norm_layer(layer).stays
+    assert not norm_layer(made_of(lambda w: 1 + w)(8)).stays
+    layer.gamma.data.fill_(1.0)
+    x = torch.randn(4, 8)
+    torch.testing.assert_close(layer(x), nn.functional.rms_norm(x, (8,), None, layer.eps))
+
+
+class CutLayerNorm(nn.LayerNorm):
+    def forward(self, x):
+        return nn.functional.layer_norm(x, (8,), self.weight.clamp(0.1, 2), self.bias, self.eps)
+
+
+class CutBatchNorm(strangers.OwnBatchNorm):
+    def forward(self, x):
+        own = (1 / self.gamma * self.gamma.clamp(0.1, 2))[:, None, None]
+        beta = self.beta[:, None, None]
+        return (super().forward(x) - beta) * own + beta
+
+
+@pytest.mark.parametrize("kind", [CutLayerNorm, CutBatchNorm])
+def test_a_subclass_that_cuts_its_gain_stays(kind):
+    assert "that clips" in norm_layer(kind(8)).stays
+    assert not norm_layer(kind.__base__(8)).stays
+
+
 def test_a_norm_is_never_passed_over():
     assert "computes something else" in norm_layer(Dropped(8))
     assert "for a tensor alone" in norm_layer(Gate(8), "mixer.norm")

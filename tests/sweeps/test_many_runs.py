@@ -10,12 +10,13 @@ import pytest
 from fabricated import config, write_run
 from filelock import FileLock
 
+from normexp.compare.own_run import own_run
 from normexp.config.identity import config_hash, default_folder
 from normexp.config.run_spec import RunSpec
 from normexp.sweeps import run as module
-from normexp.sweeps.job import Outcome, Task
+from normexp.sweeps.job import Job, Outcome, Task
 from normexp.sweeps.options import Options
-from normexp.sweeps.places import Place
+from normexp.sweeps.places import Place, ThisMachine
 from normexp.sweeps.run import run
 
 DONE = Outcome("completed", 1.0)
@@ -100,6 +101,24 @@ def test_a_lost_run_is_tried_again_and_no_more_than_three_times(go):
     assert place.seen.count(0) == 2
     assert "none-bs2-s0" in said
     assert "its process was killed; is there enough memory?; try 2 of 3" in said
+
+
+def test_an_exit_status_is_told_apart_from_a_signal(tmp_path):
+    ends = {
+        "os._exit(3)": "its process ended with exit status 3: it called os._exit, or could not be started",
+        "os.kill(os.getpid(), 11)": "its process was ended by SIGSEGV",
+        "os.kill(os.getpid(), 9)": "its process was killed; is there enough memory?",
+    }
+    place = ThisMachine([{}])  # each of its processes ends, and the next job gets a new one
+    try:
+        for number, (end, said) in enumerate(ends.items()):
+            (own := tmp_path / f"own{number}.py").write_text(f"import os\ndef train(arm, seed): {end}\n")
+            spec = own_run(f"{own}:train", "", tmp_path, {"arm": "a", "seed": 0})
+            future = place.submit(Job(spec, ["normexp"], 1, tmp_path / "log"))
+            assert future.exception(60)
+            assert place.why_lost(future) == said
+    finally:
+        place.close()
 
 
 def test_a_run_that_was_lost_behind_its_summary_is_done(go, tmp_path):

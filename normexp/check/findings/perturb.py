@@ -32,9 +32,10 @@ def with_input(network: Network, x: Tensor) -> Any:
     return apply_to_collection(network.batches.training, Tensor, lambda t: x if t is first else t)
 
 
-def output_at(network: Network, x: Tensor, without: Iterable[Place] = ()) -> Tensor:
-    """The output of a training pass with x in place of the first input; some norms may be made the identity."""
-    with network.quiet(train=True, without=without), torch.no_grad():
+def output_at(network: Network, x: Tensor, without: Iterable[Place] = (), *, train: bool = True) -> Tensor:
+    """The output of a training pass with x in place of the first input; some norms may be made the identity. Without
+    `train`, in eval mode."""
+    with network.quiet(train=train, without=without), torch.no_grad():
         return network.forward(with_input(network, x)).double()
 
 

@@ -26,6 +26,8 @@ from normexp.check.result import NotChecked
 from normexp.check.trace import TINY, Call
 from normexp.monitors.batches import tensor_of
 
+LEAST_POSITIONS = 3  # of a sequence that has some behind its middle one
+
 
 @finding
 def padding_counted(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
@@ -91,14 +93,19 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         raise NotChecked("axis 0 of the input may hold the positions (batch_first=False); pass (N, T, C)")
     along = moved_along(network, [], earlier=False)
     if not math.isfinite(leak := least(network, along, [])):
+        if min(x.shape[1:]) < LEAST_POSITIONS and output_at(network, x).dim() == 3:
+            raise NotChecked(
+                f"an input {tuple(x.shape)} may have too few positions to have later ones; pass sequences of "
+                f"{LEAST_POSITIONS} and more"
+            )
         if mixes or network.options.causal:
             raise NotChecked(f"no axis of the output has the positions of the input {tuple(x.shape)}")
         return  # one answer for a sequence
     if leak <= limit.leak:
+        yield from in_eval_mode(network, x, along, limit.leak)
         return
     if not mixes and min(along.values()) <= limit.leak:  # each position by itself, or each channel
-        known = {c.x.shape[3 - c.place.channel_dim(3)] for c in network.calls if c.x.dim() == 3}
-        positions = [axis for axis in along if x.shape[axis] in known]
+        positions = [axis for axis in along if x.shape[axis] in positions_of_norms(network)]
         if network.options.causal and len(positions) != 1:
             raise NotChecked(
                 "along one axis of the input nothing mixes, along the other all does; which has positions? Pass"
@@ -114,12 +121,42 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         yield Found(guilty, leak, "" if all(place.swappable for place in norms) else "by_hand")
     elif network.options.causal or masks_later(network):
         axis = 1 if x.dim() == 2 or x.shape[1] in output_at(network, x).shape[1:] else 2
-        both = [with_input(network, inputs) for inputs in (x, altered(x, parted(x, axis)))]
-        path = entrance(network, both, lambda y: rest(y, x.shape[axis]), limit.leak)
+        path = entered(network, x, axis, limit.leak)
         paths = [path] if path else list(map(path_of, guilty))
         yield Found(paths, leak, "elsewhere", where=next(iter(paths), type(network.root).__name__))
     else:
         raise NotChecked("later inputs change earlier outputs; pass causal=True (--causal) if they must not")
+
+
+def in_eval_mode(network: Network, x: Tensor, along: dict[int, float], limit: float) -> Iterable[Found]:
+    """The finding on a network that is causal in training mode, `along` its axes of positions, and not in eval mode.
+    BatchNorm takes no statistic there, so that it shows nothing."""
+    leaks_there = {
+        axis: leak
+        for axis, leak in moved_along(network, [], earlier=False, train=False).items()
+        if along.get(axis, math.inf) <= limit < leak < math.inf
+    }
+    if not leaks_there:
+        return
+    back = moved_along(network, [], earlier=True)
+    for axis, leak in leaks_there.items():
+        if (
+            back[axis] > limit
+        ):  # a sequence: channels that do not mix, or single positions, do not mix back either
+            path = entered(network, x, axis, limit, train=False)
+            yield Found([path] if path else [], leak, "eval", where=path or type(network.root).__name__)
+            return
+
+
+def entered(network: Network, x: Tensor, axis: int, limit: float, *, train: bool = True) -> str:
+    """Path of the first layer that lets later positions change earlier ones; empty if it is none."""
+    both = [with_input(network, inputs) for inputs in (x, altered(x, parted(x, axis)))]
+    return entrance(network, both, lambda y: rest(y, x.shape[axis]), limit, train=train)
+
+
+def positions_of_norms(network: Network) -> set[int]:
+    """How many positions the norms get, as far as their inputs have three axes."""
+    return {c.x.shape[3 - c.place.channel_dim(3)] for c in network.calls if c.x.dim() == 3}
 
 
 def parted(x: Tensor, axis: int, earlier: bool = False) -> Tensor:
@@ -154,14 +191,19 @@ def least(
     return min(shares.values(), default=math.inf)
 
 
-def moved_along(network: Network, without: list[Place], *, earlier: bool) -> dict[int, float]:
-    """Axis of positions, or of channels -> `change` along it."""
+def moved_along(
+    network: Network, without: list[Place], *, earlier: bool, train: bool = True
+) -> dict[int, float]:
+    """Axis of positions, or of channels -> `change` along it. Where one axis of two is as short as a sequence of one
+    token, or as one channel, the other is only asked if norms take it for positions."""
     x = cast(Tensor, first_input(network))
-    plain, shares = output_at(network, x, without), {}
+    plain, shares = output_at(network, x, without, train=train), {}
+    short = x.dim() == 3 and min(x.shape[1:]) < LEAST_POSITIONS
     for axis in (1, 2) if x.dim() == 3 else (1,):
         t = x.shape[axis]
-        if plain.dim() == 3 and t > 2 and t in plain.shape[1:]:
-            other = output_at(network, altered(x, parted(x, axis, earlier)), without)
+        told = not short or t in positions_of_norms(network)
+        if plain.dim() == 3 and told and t >= LEAST_POSITIONS and t in plain.shape[1:]:
+            other = output_at(network, altered(x, parted(x, axis, earlier)), without, train=train)
             shares[axis] = least_moved(rest(plain, t, earlier), rest(other, t, earlier))
     return shares
 

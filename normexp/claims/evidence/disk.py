@@ -14,8 +14,9 @@ from normexp.claims.evidence.grid import cells_of
 from normexp.claims.evidence.metric import NUMBERS, check_metric, column_of, late_gain, read_recorded, speeds
 from normexp.claims.evidence.rates import rates_around
 from normexp.claims.evidence.table import CPU, NO_RUNS
-from normexp.claims.spec.cell import BankCell, key_of, with_assumed
+from normexp.claims.spec.cell import BankCell, with_assumed
 from normexp.claims.spec.claim import Claim
+from normexp.config.options import key_of
 from normexp.config.process import fast_imports
 from normexp.runs import load_test_examples, read_summary
 from normexp.runs.summary import REESTIMATED

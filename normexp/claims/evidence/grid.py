@@ -12,8 +12,9 @@ import pandas as pd
 
 from normexp.claims.evidence.rates import first_rates
 from normexp.claims.spec.bank import Bank
-from normexp.claims.spec.cell import BankCell, last_of_each, length_of, rate_of, value_of
+from normexp.claims.spec.cell import BankCell, length_of, rate_of, value_of
 from normexp.claims.spec.claim import Claim
+from normexp.config.options import last_of_each
 
 ARM = ["setting", "arm", "level"]
 RUN = ["overrides", "seed", "lr"]
@@ -23,7 +24,7 @@ OF_BANK = "bank:"  # in `asked_by`, before the name of a bank
 
 def overrides_text(overrides: Iterable[str]) -> str:
     """Overrides as the text that names a run beside its seed and rate: the last word of each key, one a line."""
-    return "\n".join(text for text in last_of_each(overrides) if text != "monitor=none")
+    return "\n".join(text for text in sorted(last_of_each(overrides)) if text != "monitor=none")
 
 
 def grid_of(claim: Claim) -> pd.DataFrame:

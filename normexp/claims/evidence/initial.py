@@ -18,10 +18,11 @@ from normexp.claims.evidence.settings import DIRECTIONS, NETWORK
 from normexp.claims.evidence.weights import Weights
 from normexp.claims.judge.outcomes import COLUMNS
 from normexp.claims.laws.sites import SiteNetwork
-from normexp.claims.spec.cell import last_of_each, value_of, with_assumed
+from normexp.claims.spec.cell import value_of, with_assumed
 from normexp.claims.spec.claim import Claim, split_options
 from normexp.config.checks import validate
 from normexp.config.compose import compose, plain_values
+from normexp.config.options import last_of_each
 from normexp.config.targets import build_model, construct, refused, resolve_target
 from normexp.format import require_choice
 
@@ -44,19 +45,16 @@ def value_of_arm(
 ) -> float:
     """The measure of one arm with chosen values: a name with a dot is an override, any other an option of the function.
     `weights`: how those of a network begin, if not as its configuration says."""
-    assert claim.function is not None  # the checks of a claim ask for one
-    measure, choice = law(claim.function), claim.arms[arm]
-    arm_options = choice if isinstance(choice, dict) else {}
-    options = claim.options | arm_options | {key: value for key, value in chosen.items() if "." not in key}
-    check_options(claim.function, measure, options)
-    with refused("function", claim.function):
+    measure, options = measure_of(claim, arm, chosen)
+    choice = claim.arms[arm]
+    with refused("function", str(claim.function)):
         if isinstance(choice, dict):  # a fact about torch, without a norm
             return measure(seed=seed, **options)
         more = (f"{key}={value}" for key, value in chosen.items() if "." in key)
         overrides = (*claim.fixed, *choice, *more)
         if claim.evidence == "law":
             return measure(norm_factory(overrides), seed=seed, **options)
-        last = last_of_each(overrides)  # an arm replaces the setting's own
+        last = sorted(last_of_each(overrides))  # an arm replaces the setting's own
         key = repr((claim.function, last, sorted(options.items()), seed, weights))
         if key not in _measured:
             net = network(overrides, seed)
@@ -66,15 +64,50 @@ def value_of_arm(
         return _measured[key]
 
 
+def measure_of(claim: Claim, arm: str, chosen: dict[str, Any]) -> tuple[Callable[..., float], dict[str, Any]]:
+    """The function of a claim, and the options that it gets for an arm with chosen values. Raises ValueError with one
+    line for what is no law, and for options that it does not take."""
+    assert claim.function is not None  # the checks of a claim ask for one
+    measure, choice = law(claim.function), claim.arms[arm]
+    arm_options = choice if isinstance(choice, dict) else {}
+    options = claim.options | arm_options | {key: value for key, value in chosen.items() if "." not in key}
+    check_options(claim.function, measure, options)
+    return measure, options
+
+
+def check(claim: Claim) -> None:
+    """Raise ValueError with one line for a function or an option that the claim cannot be asked with, before anything
+    is computed. The options of a search are drawn later."""
+    if claim.search:
+        law(str(claim.function))
+        return
+    for own in of_cells(claim, claim.function) if claim.cells else [claim]:
+        for arm, level in itertools.product(own.arms, own.levels):
+            measure_of(own, arm, dict.fromkeys(own.factor, level))
+
+
+def of_cells(claim: Claim, function: str | None) -> list[Claim]:
+    """A claim over settings as one of each setting alone, with this function."""
+    parts = [split_options(cell.overrides) for cell in claim.cells.values()]
+    changes: list[dict[str, Any]] = [
+        {
+            "cells": {},
+            "fixed": [*overrides, *claim.fixed],
+            "options": claim.options | options,
+            "function": function,
+        }
+        for overrides, options in parts
+    ]
+    return [claim.model_copy(update=own) for own in changes]
+
+
 def initial_table(claim: Claim) -> pd.DataFrame:
     """The table of a claim's networks, made anew: one row per part, setting, arm, level and seed."""
     functions = {"": claim.function} | ({NETWORK: DIRECTIONS} if claim.drawn else {})
     tables = []
-    for (part, function), cell in itertools.product(functions.items(), claim.cells.values()):
-        overrides, options = split_options(cell.overrides)
-        changes = {"cells": {}, "fixed": [*overrides, *claim.fixed], "options": claim.options | options}
-        table = gather(claim.model_copy(update=changes | {"function": function}))
-        tables.append(table.assign(setting=cell.name, part=part))
+    for part, function in functions.items():
+        for cell, own in zip(claim.cells.values(), of_cells(claim, function), strict=True):
+            tables.append(gather(own).assign(setting=cell.name, part=part))
     return pd.concat(tables, ignore_index=True)
 
 

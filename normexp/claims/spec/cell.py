@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from normexp.config.errors import checked
 from normexp.config.folder import load_yaml
+from normexp.config.options import key_of
 from normexp.format import require_plain
 
 
@@ -125,16 +126,6 @@ def require_rising(key: str, rates: Sequence[float]) -> None:
 def length_of(updates: int) -> list[str]:
     """The overrides of a length."""
     return [f"max_steps={updates}", f"val_every_n_steps={max(1, updates // 5)}"]
-
-
-def key_of(override: str) -> str:
-    """What an override sets: batch_size of ++batch_size=8."""
-    return override.lstrip("+~").partition("=")[0]
-
-
-def last_of_each(overrides: Iterable[str]) -> list[str]:
-    """The overrides that no later one of their key replaces, sorted."""
-    return sorted({key_of(override): override for override in overrides}.values())
 
 
 def with_assumed(overrides: Sequence[str]) -> list[str]:

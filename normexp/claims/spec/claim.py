@@ -7,8 +7,9 @@ import yaml
 from pydantic import Field
 
 from normexp.claims.spec.bank import SMALL, Bank, load_bank
-from normexp.claims.spec.cell import EARLY, LENGTHS, BankCell, key_of, label, label_name, labels_of, value_of
+from normexp.claims.spec.cell import EARLY, LENGTHS, BankCell, label, label_name, labels_of, value_of
 from normexp.claims.spec.document import Document, Sample
+from normexp.config.options import key_of
 
 OPTION = "options."  # marks an option of an initialization claim's function among the overrides of a setting
 

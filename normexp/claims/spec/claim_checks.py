@@ -7,11 +7,12 @@ from typing import Any
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.kinds import PRACTICAL
-from normexp.claims.spec.cell import key_of, last_of_each, value_of
+from normexp.claims.spec.cell import value_of
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.document import Manipulation
 from normexp.claims.spec.recorded import unknown_metric
 from normexp.claims.units import SHARES, STEPS
+from normexp.config.options import key_of, last_of_each
 from normexp.runs.metrics import HIGHER, LOWER
 from normexp.runs.summary import REESTIMATED
 from normexp.runs.table import FEWEST_SEEDS
@@ -129,7 +130,7 @@ def _over_settings(claim: Claim, kinds: set[str]) -> Iterator[str]:
             yield f"metric={metric}: a failed run counts as a guess, which errors know; give {errors}"
     seen: dict[str, str] = {}
     for name, cell in claim.cells.items() if claim.evidence == "training" else ():
-        last = last_of_each([*cell.overrides, *claim.fixed])
+        last = sorted(last_of_each([*cell.overrides, *claim.fixed]))
         if (other := seen.setdefault(str(last), name)) != name and not claim.drawn:
             yield f"fixed: sets all in which settings {other} and {name} differ; keep one of them"
         if not {"model", "data"} <= cell.labels.keys():

@@ -27,6 +27,11 @@ FORMS: tuple[Callable[[Tensor, int], Tensor], ...] = (
     lambda p, size: 1 + p.flatten().expand(size),
     lambda p, size: p.flatten().expand(size) / math.sqrt(size),
 )
+FAR = (
+    1.0,
+    100.0,
+    -100.0,
+)  # sizes of parameters: those of a clamp, of `abs` and of a sigmoid show outside it alone
 Tensors = dict[str, Tensor]
 Part = tuple[str, int]  # name of a tensor, and form
 NONE: Part = ("", 0)
@@ -46,10 +51,11 @@ def twin_of(
     drawn: bool = True,
     dtype: torch.dtype = torch.float32,
     running: Sequence[str] = ("running_mean", "running_var"),
+    size: float = 1.0,
 ) -> nn.Module:
     """A copy that may be called without a trace. If `drawn`, its parameters and the statistics that are named as its
-    `running` mean and variance are random, equal in every twin, so that none is 0 and no two are alike. Without
-    `activations`, those are left out."""
+    `running` mean and variance are random, equal in every twin, so that none is 0 and no two are alike; parameters are
+    `size` times as large. Without `activations`, those are left out."""
     random = torch.Generator().manual_seed(0)
     twin: Any = object.__new__(type(module))
     for key, value in module.__dict__.items():
@@ -65,7 +71,10 @@ def twin_of(
             elif value.is_meta or (drawn and draws):
                 low, high = (-0.5, 0.5) if name in running[:1] else (0.5, 1.5)
                 device = "cpu" if value.is_meta else value.device
-                value = torch.empty(value.shape).uniform_(low, high, generator=random).to(device, value.dtype)
+                kind, factor = value.dtype, 1.0 if statistic else size
+                value = (
+                    torch.empty(value.shape).uniform_(low, high, generator=random).to(device, kind) * factor
+                )
             value = value.detach().clone()
             own[name] = value.to(dtype) if value.is_floating_point() else value
     left_out = () if activations else activations_of(module)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from normexp.norms.layers.layer import NormLayer
 from normexp.norms.layers.outputs import (
     ANY_SIZE,
+    FAR,
     Probe,
     activations_of,
     answer,
@@ -185,8 +186,9 @@ def _computes_as(module: nn.Module, base: type[nn.Module]) -> bool:
     if "forward" in module.__dict__:
         return False
     for x, _ in inputs((_channels(module),), twin_of(module, training=False)):
-        for training, given in itertools.product((True, False), (x, outlying(x))):
-            ours, torchs = (twin_of(module, training=training) for _ in range(2))
+        tried = [(x, 1.0), *((outlying(x), far) for far in FAR)]
+        for training, (given, far) in itertools.product((True, False), tried):
+            ours, torchs = (twin_of(module, training=training, size=far) for _ in range(2))
             if (expected := answer(functools.partial(base.forward, torchs), given)) is None:
                 break
             buffers = zip(ours.buffers(recurse=False), torchs.buffers(recurse=False), strict=True)
@@ -232,7 +234,9 @@ def _of_running_statistics(module: nn.Module, names: Names, keep: float | None) 
             return replace(
                 found, frozen=frozen,
                 trained=not frozen and all(p.requires_grad for p in module.parameters(recurse=False)),
-                stays=found.stays or _why_it_stays(module, names),
+                stays=found.stays
+                or _why_it_stays(module, names)
+                or (_clips(module, trained, (size,)) if trained is not None and learns else ""),
             )  # fmt: skip
     stays = "has running statistics, and computes something else than BatchNorm"
     return replace(base, keep=None, trained=False, understood=False, stays=stays)
@@ -263,8 +267,8 @@ def _by_outputs(module: nn.Module, path: str = "") -> NormLayer | str | None:
         stays = stays or "does not say how many channels it gets"
     if not stays and not (_same_in_both_modes(module, found, sizes) and _runs_its_activations(module)):
         stays = "computes something else in eval mode"
-    if not stays and _clips(module, found, sizes[0]):
-        stays = "computes something else on large values, as one that clips"
+    if not stays:
+        stays = _clips(module, found, sizes[0])
     trained = all(p.requires_grad for p in own)
     return replace(found, trained=trained, activations=activations_of(module), stays=stays)
 
@@ -278,13 +282,21 @@ def _same_in_both_modes(module: nn.Module, layer: NormLayer, sizes: list[tuple[i
     return False
 
 
-def _clips(module: nn.Module, layer: NormLayer, size: tuple[int, ...]) -> bool:
-    """Whether another formula than a layer's gives the outputs for an input with an outlier."""
-    twin = twin_of(module, training=True)
-    given = [outlying(x) for x, channel_dim in inputs(size, twin) if channel_dim == layer.channel_dim]
-    pairs = [(x, y) for x in given if (y := answer(twin.forward, x)) is not None]
-    fits = (fit(standardized(x, layer), y, layer.channel_dim, size) for x, y in pairs)
-    return layer.kind != "pointwise" and bool(pairs) and all(own is None for own in fits)
+def _clips(module: nn.Module, layer: NormLayer, size: tuple[int, ...]) -> str:
+    """Where another formula than a layer's gives the outputs: for inputs with an outlier, or for large or negative
+    parameters; empty if it does nowhere."""
+    for far in FAR if layer.kind != "pointwise" else ():
+        twin = twin_of(module, training=True, size=far)
+        given = [outlying(x) for x, channel_dim in inputs(size, twin) if channel_dim == layer.channel_dim]
+        probes = [Probe(module, twin, x, layer.channel_dim, size) for x in given]
+        pairs = [(probe, standardized(probe.x, layer), probe.answer(probe.x)) for probe in probes]
+        pairs = [(probe, z, y) for probe, z, y in pairs if y is not None]
+        linear = [each for each in pairs if fit(*each[1:], layer.channel_dim, size) is not None]
+        if pairs and not linear and far == 1:
+            return "computes something else on large values, as one that clips"
+        if linear and all(probe.with_fit(layer, z, y) is None for probe, z, y in linear):
+            return "computes something else with large parameters, as one that clips"
+    return ""
 
 
 def _runs_its_activations(module: nn.Module) -> bool:
