@@ -4,13 +4,12 @@ model=cnn batch_size=16` says what was measured nearest to a setting."""
 
 import dataclasses
 import inspect
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from normexp.cli.words import AT_LEAST_0, FINITE, HERE, POSITIVE, SEVERAL, Engine, Folder, Packages, at_least
-from normexp.config.options import require_once
+from normexp.config.options import require_once, with_several_values
 from normexp.config.process import fast_imports, typed
 from normexp.format import printable, tell
 
@@ -89,7 +88,7 @@ def compare(
     """
     require_once(words)
     if all("=" in word for word in words):
-        if several := [word for word in words if re.search(r"=[^\[({'\"]*,", word)]:
+        if several := with_several_values(words):
             raise ValueError(
                 f"{several[0]}: a key has one value; norms=, batch_sizes= and rates= have several, and numbers in hand"
                 " are a:78,79 b:79,80"

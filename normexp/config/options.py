@@ -67,6 +67,11 @@ def key_of(word: str) -> str:
     return word.lstrip("+~").partition("=")[0]
 
 
+def with_several_values(words: Iterable[Any]) -> list[str]:
+    """The words that give a key several values, `lr=0.1,0.3`; a list, a mapping or a quoted text is one value."""
+    return [str(word) for word in words if re.search(r"=[^\[({'\"]*,", str(word))]
+
+
 def last_of_each(words: Iterable[str]) -> list[str]:
     """The words that no later one of their key replaces. Both of `~key +key=VALUE` stay."""
     return list({(word[:1] == "~", key_of(word)): word for word in words}.values())

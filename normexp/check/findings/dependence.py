@@ -55,9 +55,8 @@ def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     if any(place.is_inside(where) for place in unheld):
         raise NotChecked("eval() does not reach a norm that no module holds; see not_held")
     inside = [call for call in network.calls if call.place.is_inside(where) and not call.place.tracked]
-    with network.quiet(
-        train=False
-    ):  # what eval() leaves in training mode, as where a norm has a train() of its own
+    # What eval() leaves in training mode, as where a norm has a train() of its own.
+    with network.quiet(train=False):
         stays = [place for place in network.tracked if place.is_inside(where) and place.module.training]
     if calls := [call for call in inside if call.place.kind in ("batch", "unknown")]:
         swap = swap_code(network, (call.place for call in calls), "batch_in_eval")

@@ -140,9 +140,8 @@ def in_eval_mode(network: Network, x: Tensor, along: dict[int, float], limit: fl
         return
     back = moved_along(network, [], earlier=True)
     for axis, leak in leaks_there.items():
-        if (
-            back[axis] > limit
-        ):  # a sequence: channels that do not mix, or single positions, do not mix back either
+        # A sequence: channels that do not mix, or single positions, do not mix back either.
+        if back[axis] > limit:
             path = entered(network, x, axis, limit, train=False)
             yield Found([path] if path else [], leak, "eval", where=path or type(network.root).__name__)
             return

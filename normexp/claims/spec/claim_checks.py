@@ -12,7 +12,7 @@ from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.document import Manipulation
 from normexp.claims.spec.recorded import unknown_metric
 from normexp.claims.units import SHARES, STEPS
-from normexp.config.options import key_of, last_of_each
+from normexp.config.options import key_of, last_of_each, with_several_values
 from normexp.runs.metrics import HIGHER, LOWER
 from normexp.runs.summary import REESTIMATED
 from normexp.runs.table import FEWEST_SEEDS
@@ -104,7 +104,7 @@ def _overwritten(claim: Claim) -> Iterator[str]:
         keys, said = _keys(choice), f"{where}={choice!s:.60}"
         if len(keys) < len(choice) and where not in settings:  # a cell changes what its bank shares
             yield f"{said}: a key stands there twice; keep one"
-        if several := [word for word in choice if re.search(r"=[^\[({'\"]*,", str(word))]:
+        if several := with_several_values(choice):
             yield f"{where}: {several[0]} has several values; write one, or make it a factor"
         if "seed" in keys:
             yield f"{said}: sets the seed, which every run has of its own; leave it out and give first_seed and seeds"
