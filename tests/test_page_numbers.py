@@ -167,7 +167,7 @@ NOISE = {
     "no norm": "none", "BatchNorm": "batchnorm", "BatchNorm, then noise": "noise", "BatchNorm, then a walk": "walk",
     "BatchNorm, then a constant offset": "offset", "no norm, then noise": "noise_alone",
 }  # fmt: skip
-THREE_ARMS = dict([*NOISE.items()][:3])  # of N6 and N7
+THREE_ARMS = dict([*NOISE.items()][:3])  # of N6, N7 and N9
 
 
 def chosen_runs(claim: str) -> pd.DataFrame:
@@ -255,9 +255,6 @@ def test_the_study_of_noise_in_a_narrow_resnet():
     says(page, "they move # deviations ... noise, # with BatchNorm and # without", *arms)
     assert round(middle["noise"] / middle["none"]) == 2  # "twice as far as without a norm"
     says(page, "Noise costs # points (# to #)", *student(norm - noise))
-    left, gain = (noise - none).mean(), (norm - none).mean()
-    says(text_of("README.md"), "a narrow ResNet loses # of #", (norm - noise).mean(), gain)
-    says(text_of("docs/covariate_shift.md"), "a narrow ResNet (one rate) # of #", left, gain)
     mixed = 100 * runs.query("arm == 'noise'").set_index("seed")["logged/test_mixed/accuracy"]
     says(page, "accuracy is #%, # points below no norm", mixed.mean(), (none - mixed).mean())
     _, low, high = student(none - mixed)
@@ -267,6 +264,29 @@ def test_the_study_of_noise_in_a_narrow_resnet():
     says(
         text_of("docs/runs.md"), "is # to # points less accurate with them", min(own - norm), max(own - norm)
     )
+
+
+def test_the_study_of_noise_in_a_narrow_resnet_at_own_rates():
+    table = study_values("N9", THREE_ARMS)
+    assert table.shape == (3, 3)
+    check_arms("studies/noise/README.md", "arm, ResNet at own rates", table, "no norm")
+    page = text_of("docs/studies/noise/README.md").rpartition("N9, the narrow ResNet")[2]
+    none, norm, noise = (table[name] for name in table)
+    left, gain = (noise - none).mean(), (norm - none).mean()
+    assert round(3 * left / gain) == 2  # "two thirds of it are left"
+    says(text_of("README.md"), "a narrow ResNet keeps # of #", left, gain)
+    says(text_of("docs/covariate_shift.md"), "a narrow ResNet # of #", left, gain)
+    runs = chosen_runs("N9")
+    assert runs.groupby("arm")["lr"].unique().map(list).to_dict() == {
+        "none": [0.01], "batchnorm": [0.03], "noise": [0.03],
+    }  # fmt: skip
+    middle = runs.groupby("arm")["logged/middle:wasserstein_drift/*"].mean()
+    assert round(middle["noise"] / middle["none"]) == 2  # "twice as far as without a norm"
+    arms = middle[["noise", "batchnorm", "none"]]
+    says(page, "inputs move # deviations ... noise, # with BatchNorm and # without", *arms)
+    says(page, "# points in the mean, ... interval (# to #)", *student(norm - noise))
+    mixed = 100 * runs.query("arm == 'noise'").set_index("seed")["logged/test_mixed/accuracy"]
+    says(page, "accuracy is #%, # points (# to #) below no norm", mixed.mean(), *student(none - mixed))
 
 
 DRAWN_ARMS = {"BatchNorm": "batchnorm", "no norm": "none", "BatchNorm with noise": "noise"}
