@@ -9,7 +9,8 @@ from typing import Any
 
 import yaml
 
-from normexp.advise.nearest import NUMBERS, Measured, difference, nearest, outside
+from normexp.advise.nearest import NUMBERS, difference, nearest, outside
+from normexp.claims.judge.outcomes import Setting
 from normexp.claims.spec.cell import NAMES, label
 from normexp.config.compose import compose
 from normexp.config.options import key_of
@@ -23,7 +24,7 @@ IMAGES = {"mnist": 60_000, "fashion_mnist": 60_000, "kmnist": 60_000, "cifar10":
 
 
 def advice(
-    settings: Sequence[Measured],
+    settings: Sequence[Setting],
     norms: Sequence[str],
     labels: Mapping[str, str],
     bank: str,
@@ -47,7 +48,7 @@ def advice(
     ]
     for distance, point in nearest(settings, labels, SHOWN):
         lines.append(f"  {point.name}  distance {distance:.1f}: {errors(point, norms)}")
-        lines.append(f"        {apart(labels, point.cell.labels)}")
+        lines.append(f"        {apart(labels, point.labels)}")
     kind = [row for row in json.loads(LEARNED.read_text()) if row["model"] == labels["model"]]
     lines.append(f"{labels['model']}s that have learned, at each norm's best rate, mean over seeds:")
     lines += [learned(row, norms) for row in kind] or ["  none was measured"]
@@ -89,9 +90,9 @@ def learned(row: Mapping[str, Any], norms: Sequence[str]) -> str:
     return f"  {row['model']} on {row['data']}, {row['updates']:,} updates: {found} ({row['seeds']} seeds)"
 
 
-def errors(point: Measured, norms: Sequence[str]) -> str:
+def errors(point: Setting, norms: Sequence[str]) -> str:
     """The errors of a measured setting in %; a failed run counts as a guess."""
-    return ", ".join(f"{norm} {100 * point.setting.values_of(norm).mean():.2f}%" for norm in norms)
+    return ", ".join(f"{norm} {100 * point.values_of(norm).mean():.2f}%" for norm in norms)
 
 
 OPTIMIZERS = {"sgd": "SGD", "adamw": "AdamW", "adam": "Adam"}

@@ -30,7 +30,7 @@ def verdicts():
 def drawn_verdict(n: int = 24, drawn: bool = True) -> Verdict:
     """P01's sentence over made settings: BatchNorm errs a fifth less in three of four."""
     rule = lambda norm, labels, at: 0.2 * (1 if norm == "none" or int(labels["depth"]) > 6 else 0.8)  # noqa: E731
-    settings = [own.setting for own in made(rule, n=n)]
+    settings = made(rule, n=n)
     return judge_settings(altered(CLAIMS["P01"], first=24 if drawn else 0), settings)
 
 
