@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from normexp.format import duration, pluralize, tell
 from normexp.runs import read_summary
 from normexp.sweeps.estimate import seconds_of_each
 from normexp.sweeps.options import Options
-from normexp.sweeps.run import run
+from normexp.sweeps.run import launch_folder, run
 
 OWN = "own"  # the measure of `rates.SCORES` by which runs are chosen
 
@@ -36,11 +35,8 @@ def compare(design: Design, training: Training, out: Path, command: str, options
                 break
         while True:
             planned = training.grid(design, rates, seeds)
-            folder = out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
-            names = [name_of(key) for key in planned]
-            cells = run(
-                list(planned.values()), options, folder=folder, names=names, command=command, brief=True
-            )
+            names, folder = [name_of(key) for key in planned], launch_folder(out)
+            cells = run([*planned.values()], options, folder=folder, names=names, command=command, brief=True)
             if options.plan:
                 tell(plan(design, planned))
                 return None
