@@ -15,6 +15,7 @@ from normexp.claims.spec.cell import NAMES, label
 from normexp.config.compose import compose
 from normexp.config.options import key_of
 from normexp.config.process import fast_imports
+from normexp.format import pluralize
 
 LEARNED = Path(__file__).with_name("learned.json")  # of scripts/research/two_questions.py
 ANSWERS = Path(__file__).with_name("answers.yaml")
@@ -43,8 +44,8 @@ def advice(
         f"your setting: {', '.join(f'{key} {shown(value)}' for key, value in labels.items())}",
         f"outside of what was measured: {'; '.join(beyond)}" if beyond else "inside of what was measured",
         *([f"not compared: {', '.join(unread)}"] if unread else []),
-        f"the nearest of the {len(settings)} settings of bank {bank}: test errors at each norm's best rate. Distance: "
-        "doublings of numbers, and 2 for another word",
+        f"the nearest of {pluralize(len(settings), 'setting')} of bank {bank}: test errors at each norm's best rate."
+        " Distance: doublings of numbers, and 2 for another word",
     ]
     for distance, point in nearest(settings, labels, SHOWN):
         lines.append(f"  {point.name}  distance {distance:.1f}: {errors(point, norms)}")

@@ -31,7 +31,7 @@ def compare(design: Design, training: Training, out: Path, command: str, options
         if looks:
             new = (seeds - looks[-1].seeds) * len(design.norms) * len(design.levels) * max(len(rates), 1)
             if runs["seconds"].sum() + new * runs["seconds"].mean() > 60 * design.budget:
-                ended = f"the budget of {design.budget:g} minutes of one core would not hold {seeds} seeds"
+                ended = f"the budget of {pluralize(design.budget, 'minute')} of one core would not hold {seeds} seeds"
                 break
         while True:
             planned = training.grid(design, rates, seeds)
@@ -95,7 +95,7 @@ def plan(design: Design, planned: Mapping[tuple, Any]) -> str:
     wider = ", and more where the best rate is the lowest or the highest" if design.rates else ""
     return (
         f"looks at {looks} seeds, until all is decided: at most {pluralize(most, 'run')}{time}{wider}; no look begins"
-        f" after {design.budget:g} minutes of one core (budget=)"
+        f" after {pluralize(design.budget, 'minute')} of one core (budget=)"
     )
 
 
@@ -108,7 +108,9 @@ def edges(runs: pd.DataFrame, design: Design) -> str:
         counts = {name: int((rows["lr"] == edge).sum()) for name, edge in ends.items()}
         if sum(counts.values()) > EDGE_SHARE * len(rows):
             where = [f"the {name} ({ends[name]:g}) in {count}" for name, count in counts.items() if count]
-            said.append(f"{design.named(arm, level)} is {' and '.join(where)} of {len(rows)} seeds")
+            said.append(
+                f"{design.named(arm, level)} is {' and '.join(where)} of {pluralize(len(rows), 'seed')}"
+            )
     return f"the best rate of {', of '.join(said)}"
 
 

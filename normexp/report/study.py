@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from normexp.config.options import suggest
+from normexp.format import pluralize
 from normexp.report.statistics import LEVEL, NOTHING, Estimate, Values
 from normexp.runs import load_summaries, load_test_examples
 from normexp.runs.columns import NETWORK, decided_by, varying
@@ -225,7 +226,9 @@ class Study:
         if sweeps := read_ledgers(self.path):
             return sweeps[-1]["command"]
         commands = list(dict.fromkeys(self.summaries["command"]))
-        return commands[0] + (f" (and {len(commands) - 1} more commands)" if len(commands) > 1 else "")
+        return commands[0] + (
+            f" (and {pluralize(len(commands) - 1, 'more command')})" if len(commands) > 1 else ""
+        )
 
 
 def open_study(

@@ -131,5 +131,5 @@ def test_the_page_takes_the_first_ten_in_their_order(tmp_path):
     assert image[..., :3].std() > 0.05
     # With fewer settings than it asks for, a question waits.
     line = write_findings(page, CLAIMS, {"P01": drawn_verdict(n=5), "X09": known["X09"]})
-    assert ": 1 findings, 0 over drawn settings" in line
+    assert ": 1 finding, 0 over drawn settings" in line
     assert CLAIMS["P01"].sentence not in page.read_text()

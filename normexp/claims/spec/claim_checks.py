@@ -13,6 +13,7 @@ from normexp.claims.spec.document import Manipulation
 from normexp.claims.spec.recorded import counts_of, unknown_metric
 from normexp.claims.units import SHARES, STEPS
 from normexp.config.options import key_of, last_of_each, with_several_values
+from normexp.format import pluralize
 from normexp.runs.metrics import HIGHER, LOWER
 from normexp.runs.summary import REESTIMATED
 from normexp.runs.table import FEWEST_SEEDS
@@ -181,7 +182,7 @@ def _comparison(claim: Claim, comparison: Comparison, metric: str | dict[str, st
         yield from _for_arms(claim, key, bound, [comparison.arm] if comparison.arm else claim.arms)
         for values in _of_arms(bound):
             if isinstance(values, list) and len(values) != len(claim.levels):
-                yield f"{key}={values!s:.60}: must have {len(claim.levels)} numbers, one for each level"
+                yield f"{key}={values!s:.60}: must have {pluralize(len(claim.levels), 'number')}, one for each level"
 
 
 def _of_shares(comparison: Comparison, metric: Any) -> Iterator[str]:
