@@ -15,6 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from normexp.format import pluralize
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
@@ -77,7 +79,7 @@ class Study(Recorded):
     folder: Path
 
     def __repr__(self) -> str:
-        return f"Study({self.folder}, {len(self.summaries)} runs)"
+        return f"Study({self.folder}, {pluralize(len(self.summaries), 'run')})"
 
     def _repr_markdown_(self) -> str:
         from normexp.report.page import text_of

@@ -104,10 +104,10 @@ def uncapitalized(text: str) -> str:
     return text[:1].lower() + text[1:] if word[1:].lower() == word[1:] else text
 
 
-def pluralize(number: int, word: str) -> str:
-    """1 seed, 3 seeds, 4 depths, 2 batch sizes, 1,149 images"""
+def pluralize(number: float, word: str) -> str:
+    """1 seed, 3 seeds, 4 depths, 2 batch sizes, 1,149 images, 0.5 minutes"""
     ending = "" if number == 1 else "es" if word.endswith(("s", "ch")) else "s"
-    return f"{number:,} {word}{ending}"
+    return f"{f'{number:,g}' if isinstance(number, float) else f'{number:,}'} {word}{ending}"
 
 
 MOST_LAYERS = 20_000

@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,9 @@ from normexp.check.trace import Call, Place
 FOLDER = Path(__file__).parent / "findings"
 TEXTS: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "findings.yaml").read_text(encoding="utf-8"))
 MOST_NAMED = 8  # layers in a line of code
+ONE = re.compile(
+    r"(?<!of )\b1 (norm|parameter|tensor|channel|sample|value)s\b"
+)  # the texts count in the plural; `1 of 1 norms` may stay
 
 
 class Found:
@@ -102,6 +106,7 @@ class Kind:
         words |= {"path": path, "code": network.code(path), "codes": codes(network, layers, self.id)}
         words["paths"] = listed(layers, self.id)
         said = {key: texts[key].format(**words) for key in ("severity", "sentence", "quantity", "fix")}
+        said["sentence"] = ONE.sub(r"1 \1", said["sentence"])
         said["fix"] = said["fix"].removeprefix("  # or ")  # of a text that began with a word that is empty
         return Finding(self.id, number=number, layers=layers, why=self.why, verdicts=self.verdicts, **said)
 

@@ -183,7 +183,7 @@ def show(result: Result, console: Console | None = None) -> None:
     for line in result.norms[:MOST_NORMS]:
         say(shown(f"  {line}", style="dim"))
     if (more := len(result.norms) - MOST_NORMS) > 0:
-        say(shown(f"  and {more} more lines; --json has them", style="dim"))
+        say(shown(f"  and {pluralize(more, 'more line')}; --json has them", style="dim"))
     for finding in result.findings:
         say()
         say(shown(f"{finding.severity} {finding.id}: ", COLORS[finding.severity]), shown(finding.sentence))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from normexp.check.result import SEVERITIES, Finding, Result
 from normexp.config.options import suggest
+from normexp.format import pluralize
 from normexp.runs.files import write_text
 
 VERSION = 1  # of a baseline's form
@@ -59,7 +60,7 @@ class Rules:
             if not rest:
                 result.ignored.append(finding)
             elif len(rest) < len(finding.layers):
-                said = f"{finding.sentence} (The other {len(finding.layers) - len(rest)} of its layers are ignored.)"
+                said = f"{finding.sentence} ({pluralize(len(finding.layers) - len(rest), 'other layer')} ignored.)"
                 kept.append(replace(finding, layers=tuple(rest), sentence=said))
             else:
                 kept.append(finding)

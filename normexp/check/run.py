@@ -17,6 +17,7 @@ from normexp.check.result import SEVERITIES, NotChecked, Result
 from normexp.check.rules import Rules, read_baseline
 from normexp.check.sources import sources_of
 from normexp.config.errors import why
+from normexp.format import pluralize
 from normexp.monitors.batches import Step, as_step, target_name
 from normexp.monitors.guard import (
     LAZY,
@@ -49,7 +50,7 @@ def check(module: nn.Module, loader: Any = None, **options: Any) -> Result:
     given.optimizer, absent = optimizer_of(module, given.optimizer)
     network = _called(module, loader, data, given)
     if data.size is not None and data.size > given.samples:
-        cut = f"batches cut from {data.size} to {given.samples} samples; samples= (--samples) sets how many"
+        cut = f"batches cut from {data.size} to {pluralize(given.samples, 'sample')}; set by samples= (--samples)"
         data.said.append(cut if network.cut else "batches are not cut: a part of one fails")
     if isinstance(network.attempt.error, WrongLoss):
         raise network.attempt.error

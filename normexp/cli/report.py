@@ -66,7 +66,8 @@ def runs(folder: Path = Path("outputs"), /) -> None:
     from normexp.runs.table import find_runs, load_summaries
 
     skipped: list[str] = []
-    table = load_summaries(folder, skipped=skipped)
+    found = find_runs(folder)
+    table = load_summaries(folder, skipped=skipped, found=found)
     ended = table["status"].mask(table["failed"] & (table["status"] == "completed"), "failed")
     absent = "not finite" if "test/accuracy" in table else "not tested"
     shares = table.reindex(columns=["test/accuracy"])["test/accuracy"]
@@ -87,7 +88,7 @@ def runs(folder: Path = Path("outputs"), /) -> None:
     for row in rows.to_numpy():
         shown.add_row(*map(Text, row))
     console.print(shown, highlight=False)
-    begun = len(find_runs(folder)[1])
+    begun = len(found[1])
     tell(*skipped, *[f"{pluralize(begun, 'run')} not finished"] * bool(begun), file=sys.stderr)
 
 

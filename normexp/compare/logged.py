@@ -42,9 +42,9 @@ def charted(table: pd.DataFrame, value: str | None) -> tuple[pd.DataFrame, dict[
 
 def of_folder(path: Path, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curve]]:
     """The runs below a folder: finished runs of normexp, else one of each folder with events of TensorBoard."""
-    if find_runs(path)[0]:
-        table = load_summaries(path)
-        lost = open_runs(path, {*table["hash"]})
+    if (found := find_runs(path))[0]:
+        table = load_summaries(path, found=found)
+        lost = open_runs(path, {*table["hash"]}, found[1])
         table = with_metric(table, path, value) if value and "/" in value else table
         table.attrs["notes"] = [f"left out: {pluralize(len(lost), 'run')} not finished"] * bool(lost)
         return table, {}

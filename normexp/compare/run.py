@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from normexp.format import duration, pluralize, tell
 from normexp.runs import read_summary
 from normexp.sweeps.estimate import seconds_of_each
 from normexp.sweeps.options import Options
-from normexp.sweeps.run import run
+from normexp.sweeps.run import launch_folder, run
 
 OWN = "own"  # the measure of `rates.SCORES` by which runs are chosen
 
@@ -32,15 +31,12 @@ def compare(design: Design, training: Training, out: Path, command: str, options
         if looks:
             new = (seeds - looks[-1].seeds) * len(design.norms) * len(design.levels) * max(len(rates), 1)
             if runs["seconds"].sum() + new * runs["seconds"].mean() > 60 * design.budget:
-                ended = f"the budget of {design.budget:g} minutes of one core would not hold {seeds} seeds"
+                ended = f"the budget of {pluralize(design.budget, 'minute')} of one core would not hold {seeds} seeds"
                 break
         while True:
             planned = training.grid(design, rates, seeds)
-            folder = out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
-            names = [name_of(key) for key in planned]
-            cells = run(
-                list(planned.values()), options, folder=folder, names=names, command=command, brief=True
-            )
+            names, folder = [name_of(key) for key in planned], launch_folder(out)
+            cells = run([*planned.values()], options, folder=folder, names=names, command=command, brief=True)
             if options.plan:
                 tell(plan(design, planned))
                 return None
@@ -99,7 +95,7 @@ def plan(design: Design, planned: Mapping[tuple, Any]) -> str:
     wider = ", and more where the best rate is the lowest or the highest" if design.rates else ""
     return (
         f"looks at {looks} seeds, until all is decided: at most {pluralize(most, 'run')}{time}{wider}; no look begins"
-        f" after {design.budget:g} minutes of one core (budget=)"
+        f" after {pluralize(design.budget, 'minute')} of one core (budget=)"
     )
 
 
@@ -112,7 +108,9 @@ def edges(runs: pd.DataFrame, design: Design) -> str:
         counts = {name: int((rows["lr"] == edge).sum()) for name, edge in ends.items()}
         if sum(counts.values()) > EDGE_SHARE * len(rows):
             where = [f"the {name} ({ends[name]:g}) in {count}" for name, count in counts.items() if count]
-            said.append(f"{design.named(arm, level)} is {' and '.join(where)} of {len(rows)} seeds")
+            said.append(
+                f"{design.named(arm, level)} is {' and '.join(where)} of {pluralize(len(rows), 'seed')}"
+            )
     return f"the best rate of {', of '.join(said)}"
 
 

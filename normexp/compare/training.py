@@ -24,7 +24,7 @@ from normexp.compare.own_run import OF_SEED, arguments_of, own_run, plain
 from normexp.compare.results import SHARES, check_units
 from normexp.config.run_spec import RunSpec, specs
 from normexp.config.targets import DataOfLaunch
-from normexp.format import tell
+from normexp.format import pluralize, tell
 from normexp.runs import failed, finished_summary
 from normexp.runs.metrics import last_word, with_metric
 from normexp.runs.read import METRICS as RECORDED
@@ -129,7 +129,7 @@ def of_model(
         raise ValueError(f"metric={value}: {unknown}")
     if found.measure == "error" and isinstance(margin, float) and margin >= 1:
         raise ValueError(
-            f"margin={margin:g}: is a share of wrong answers, below 1; {margin / 100:g} is {margin:g} points"
+            f"margin={margin:g}: is a share of wrong answers, below 1; {margin / 100:g} is {pluralize(margin, 'point')}"
         )
     name = name or f"{spec.choices['model']}-{spec.choices['data']}"
     own += [f"outputs={out / name / 'cache'}", "name=runs"]

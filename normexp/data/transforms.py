@@ -32,9 +32,8 @@ class Scaling:
     ) -> None:
         self.max_pixel, self.binarize = max_pixel, binarize
         self.mean, self.std = mean, std
-        like = torch.ones(()) if mean is None else mean
         # A tensor, because to divide by a number CUDA multiplies by 1 / max_pixel, which rounds differently.
-        self.white = torch.full((), float(max_pixel), device=like.device)
+        self.white = torch.full((), float(max_pixel), device=None if mean is None else mean.device)
 
     def to(self, device: torch.device) -> "Scaling":
         moved = Scaling(self.max_pixel, binarize=self.binarize)

@@ -56,14 +56,13 @@ def mean_field_explosion(lab: Lab) -> Plot:
     depth, batch = lab.size(40, 8), lab.size(256, 32)
     words = f"model.depth={depth} model.width={lab.size(512, 32)}"
     lines = [gradients(lab, norm, words, batch_size=batch) for norm in NORMS]
-    rate = BN_RELU
-    law = [rate ** ((depth - layer) / 2) for layer in range(1, depth + 1)]
+    law = [BN_RELU ** ((depth - layer) / 2) for layer in range(1, depth + 1)]
     inner = lines[1].y[depth // 4 : depth - depth // 4]  # far from input and loss
     growth = (inner[0] / inner[-1]) ** (2 / (len(inner) - 1))
     lines.append(Line("theory", lines[0].x, law, look="law"))
     seen = (
         f"With BatchNorm the squared gradient grows {growth:.3f}-fold per layer toward the input (theory:"
-        f" {rate:.3f}), {lines[1].y[0] ** 2:.1g}-fold over {depth} layers; without a norm"
+        f" {BN_RELU:.3f}), {lines[1].y[0] ** 2:.1g}-fold over {depth} layers; without a norm"
         f" {lines[0].y[0] ** 2:.2g}-fold."
     )
     return Plot([Panel("", "layer", FALL, lines, log="y")], seen)

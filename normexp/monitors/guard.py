@@ -192,8 +192,7 @@ def step_output(module: nn.Module, batch: Any) -> dict[str, Any]:
     random state that training will use next, and leaves them and the batch as they are, whatever the step writes.
 
     Raises NoLoss if the step skips the batch, and ValueError if the batch cannot be copied, or if the step takes
-    gradients itself where none are recorded, as MAML and a gradient penalty do."""
-    require_passes(module)
+    gradients itself where none are recorded, as MAML and a gradient penalty do. Call it in `untouched`."""
     batch = copied_batch(batch)
     kinds = [parameter.kind for parameter in inspect.signature(module.training_step).parameters.values()]
     count = 2 if inspect.Parameter.VAR_POSITIONAL in kinds else len(kinds)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from normexp.format import require_at_least, require_choice
+from normexp.format import pluralize, require_at_least, require_choice
 from normexp.norms import functional, kernels
 from normexp.norms.base import (
     DEFAULT_EPS,
@@ -194,8 +194,8 @@ class BatchNorm(Norm):
         size = self.virtual_batch_size or samples
         if samples % size:
             raise ValueError(
-                f"virtual_batch_size={size}: does not divide the {samples} samples that the layer sees at once; "
-                "use a divisor of batch_size (of the micro-batch under gradient accumulation)"
+                f"virtual_batch_size={size}: does not divide the {pluralize(samples, 'sample')} that the layer sees at "
+                "once; use a divisor of batch_size (of the micro-batch under gradient accumulation)"
             )
         groups = samples // size
         if x.numel() == self.num_features * groups:

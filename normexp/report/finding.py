@@ -71,8 +71,8 @@ def of_few_seeds(study: Study) -> str:
     return (
         f"In these runs {label(study.metric)} of {first}{study.at_level(row['level'])} minus that of {second} is"
         f" {each}{study.unit} in"
-        f" {len(values)} seeds: fewer than {FEWEST_FOR_INTERVAL} have no interval, and arms are ranked from"
-        f" {FEWEST_SEEDS} on."
+        f" {pluralize(len(values), 'seed')}: fewer than {FEWEST_FOR_INTERVAL} have no interval, and arms are ranked"
+        f" from {FEWEST_SEEDS} on."
     )
 
 
@@ -111,7 +111,7 @@ def near_chance(study: Study) -> Iterator[str]:
         return
     guessed = ~runs["failed"] & (runs["train/loss"] > NEAR_CHANCE * pd.to_numeric(runs["chance_loss"]))
     for arm, count in runs[guessed].groupby("arm", sort=False).size().items():
-        of = f"{count} of {(runs['arm'] == arm).sum()} runs of {arm}"
+        of = f"{count} of {pluralize((runs['arm'] == arm).sum(), 'run')} of {arm}"
         yield f"{of} {'ends' if count == 1 else 'end'} with a training loss near that of guessing."
 
 

@@ -99,19 +99,21 @@ class NormLayer:
             )
         last = dims if self.axes > 1 else (channel,)  # axes that hold channels
         count = math.prod(shape[axis] for axis in last)
-        channels, grouped = (f"{n:,} channels ({_axes(last)})" for n in (count, count // self.groups))
+        channels, grouped = (
+            f"{pluralize(n, 'channel')} ({_axes(last)})" for n in (count, count // self.groups)
+        )
         kept = [axis for axis in range(ndim) if axis not in dims and axis not in last]
         names = ["sample"] * (0 in kept) + ["position"] * any(kept)
         each = [f"each {' and '.join(names)}" + f" ({_axes(kept)})" * any(kept)] if kept else []
         if self.kind == "group":
-            each.append(f"each of {self.groups} groups of {grouped}")
+            each.append(f"each of {pluralize(self.groups, 'group')} of {grouped}")
         elif not set(last) & set(dims):
             each.append(f"each of {channels}")
         over = [pluralize(shape[0], "sample")] if 0 in dims else []
         if set(last) & set(dims):
             over.append("the channels of a group" if self.kind == "group" else channels)
         if rest := [axis for axis in dims if axis and axis not in last]:
-            over.append(f"{math.prod(shape[axis] for axis in rest):,} positions ({_axes(rest)})")
+            over.append(f"{pluralize(math.prod(shape[axis] for axis in rest), 'position')} ({_axes(rest)})")
         each, over = (" and ".join(parts) for parts in (each, over))
         return f"one statistic for {each}, over {over}: {pluralize(self.values(shape), 'value')}"
 

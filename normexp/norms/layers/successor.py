@@ -50,7 +50,7 @@ def successor(
     groups, asked = kept.get("num_groups"), _option(make, "num_groups")
     own = known.kind == "group" and "num_groups" not in (chosen or {})  # which it keeps
     if groups and groups != asked and not own:
-        divide = f"do not divide its {known.num_features} channels"
+        divide = f"do not divide its {pluralize(known.num_features, 'channel')}"
         reason = divide if known.num_features % asked else "would have one channel each"
         notes.append(f"{asked} groups {reason}: {pluralize(groups, 'group')}")
     if not any("is lost" in note for note in notes) and (mode := _differs(old, known, new)):
