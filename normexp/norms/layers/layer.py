@@ -86,7 +86,7 @@ class NormLayer:
         """How many values of an input of this shape enter one statistic."""
         return math.prod(shape[axis] for axis in self.dims(len(shape))) // self.groups
 
-    def words(self, shape: Sequence[int]) -> str:
+    def description(self, shape: Sequence[int]) -> str:
         """Over what the layer normalizes an input of this shape: `one statistic for each sample and position, over 64
         channels (axis 2): 64 values`."""
         if self.kind == "pointwise":
