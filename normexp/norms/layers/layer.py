@@ -120,8 +120,8 @@ class NormLayer:
         """Equal for two layers that compute the same from the same gain, shift and running statistics."""
         whole = self.channel_dim == 1 and not self.per_position
         kind = "group" if self.kind == "layer" and whole else self.kind  # of one group: over (C, H, W)
-        place = (self.channel_dim, self.groups, self.axes, self.per_position)
-        return (kind, *place, self.eps, self.correction, self.eps_position, self.frozen)
+        axes = (self.channel_dim, self.groups, self.axes, self.per_position)
+        return (kind, *axes, self.eps, self.correction, self.eps_position, self.frozen)
 
 
 def _axes(axes: Sequence[int]) -> str:
