@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from normexp.claims.judge.estimate import ALPHA
 from normexp.claims.judge.limits import Few, Limits, few_of, limits_of
 from normexp.claims.judge.verdict import FEWEST_SETTINGS, Check, Count, Judgement, Verdict, Word
-from normexp.claims.numbers import by_arm, named, numbers_of, told
+from normexp.claims.numbers import by_arm, named, numbers_of, reported
 from normexp.claims.units import capital, ends, holds_in, never_reached, number, worse
 from normexp.format import uncapitalized
 from normexp.runs.table import FEWEST_SEEDS
@@ -187,7 +187,7 @@ def paragraph(verdict: Verdict, width: int = WIDTH) -> str:
     """The text for the screen, in lines of at most `width` letters: the sentence, its numbers, what it rests on."""
     claim, beside = verdict.claim, note(verdict)
     rests = [claim.note, capital(f"{beside}.") if beside else ""]
-    judged = () if verdict.counts else (verdict.deciding, *told(verdict))
+    judged = () if verdict.counts else (verdict.deciding, *reported(verdict))
     means = (one for one in judged if not one.comparison.rule.universal and math.isfinite(one.effect))
     if mean := next(means, None):
         over = f"{'the differences of ' if mean.comparison.baseline else ''}{mean.n_seeds} seeds"
