@@ -32,7 +32,7 @@ class Measured:
 def measured(bank: Bank, evidence: Path = EVIDENCE) -> list[Measured]:
     """The settings of a bank's grid of which the evidence has every norm, in the order drawn."""
     table = runs_in(evidence)
-    table = table[[f"{OF_BANK}{bank.name}" in words.split() for words in table["asked_by"]]]
+    table = table[[f"{OF_BANK}{bank.name}" in asked_by.split() for asked_by in table["asked_by"]]]
     grid, cells = grid_of_bank(bank), bank.grid
     arms = grid[["setting", "arm", "level", "overrides"]].drop_duplicates()
     runs, points = runs_of(arms.merge(table[["overrides", "seed", "lr"]], on="overrides"), table), []

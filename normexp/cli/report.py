@@ -108,9 +108,7 @@ def figure(*names: str, out: Path = Path("outputs/figures"), small: bool = False
 
     for entry in chosen(list(names)):
         tell(f"{entry.name}: {entry.title}")
-        plot = make(
-            entry, out, small=small, pdf=pdf, say=lambda words: tell(f"  run {words}", file=sys.stderr)
-        )
+        plot = make(entry, out, small=small, pdf=pdf, say=lambda run: tell(f"  run {run}", file=sys.stderr))
         tell(f"  here:   {plot.seen}", f"  there:  {entry.paper} ({entry.source})")
         tell(f"  {out / entry.name}.png, .json")
     tell(f"page: {write_page(out)} (`normexp figure all` makes every figure)")

@@ -201,8 +201,8 @@ def show_answer(study: Study, console: Console, baseline: str | None = None) -> 
     for index, name in enumerate(tables.heads(study)):
         grid.add_column(Text(printable(name)), justify="right" if index else "left", no_wrap=not index)
     for arm, arm_cells in tables.cells_of(study, table).items():
-        words = (Text(tables.in_words(cell), "bold" if cell["best"] else "") for cell in arm_cells)
-        grid.add_row(Text(printable(arm)), *words)
+        texts = (Text(tables.in_words(cell), "bold" if cell["best"] else "") for cell in arm_cells)
+        grid.add_row(Text(printable(arm)), *texts)
     console.print()
     console.print(grid, highlight=False)
     for line in (tables.how_to_read(study, table), "", finding(study, table), *cautions(study)):

@@ -146,8 +146,8 @@ def markdown(study: Study, table: pd.DataFrame) -> str:
         if arm != baseline[arm]:
             differences.append([plain(arm), *(cell["difference"] or "no pair" for cell in cells)])
     first, second = grid(values), grid(differences)
-    said = f"Paired difference to {plain(of_what(table))} over equal seeds, {TOGETHER}:"
-    return f"{first}\n\n{plain(how_to_read(study, table))}\n\n{said}\n\n{second}"
+    heading = f"Paired difference to {plain(of_what(table))} over equal seeds, {TOGETHER}:"
+    return f"{first}\n\n{plain(how_to_read(study, table))}\n\n{heading}\n\n{second}"
 
 
 def grid(rows: Iterable[Iterable[str]]) -> str:

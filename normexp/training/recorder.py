@@ -121,7 +121,7 @@ class Recorder(pl.Callback):
         for name in (*KEPT, "seconds"):
             setattr(self, name, copy.copy(state[name]))
         pending = of_this_process(state["pending"])
-        self._losses, self._accuracies = (list(torch.tensor(own, dtype=torch.float64)) for own in pending)
+        self._losses, self._accuracies = (list(torch.tensor(x, dtype=torch.float64)) for x in pending)
 
 
 class EarlyStopping(pl.callbacks.EarlyStopping):

@@ -23,9 +23,9 @@ def by_layer(study: Study, statistic: str) -> pd.DataFrame:
     """The recorded rows of a statistic with the columns `layer` (name) and `depth` (1-based place)."""
     rows = study.recorded(statistic + LAYER)
     rows = rows.assign(layer=rows["metric"].map(lambda name: name.partition("/")[2]).astype(object))
-    # Names sort in forward order. Deeper networks have more layers, so count places separately for each level.
-    places = rows.groupby("level")["layer"].rank(method="dense") if len(rows) else rows["level"]
-    return rows.assign(depth=places.astype(int))
+    # Names sort in forward order. Deeper networks have more layers, so rank them separately for each level.
+    depths = rows.groupby("level")["layer"].rank(method="dense") if len(rows) else rows["level"]
+    return rows.assign(depth=depths.astype(int))
 
 
 def percentiles(study: Study) -> tuple[str, pd.DataFrame]:
@@ -93,13 +93,13 @@ def saturation_by_layer(study: Study, style: Style) -> Iterator[Drawing | Skippe
 
 def activation_bands(study: Study, style: Style) -> list[Drawing | Skipped]:
     """Percentiles of the last measured layer's activations over training, one panel per arm: BatchNorm's Figure 1."""
-    title, (place, rows) = "What enters the last non-linearity", percentiles(study)
+    title, (band, rows) = "What enters the last non-linearity", percentiles(study)
     layer = rows["layer"].max()
     rows = rows[rows["layer"] == layer]
     if rows["step"].nunique() < FEWEST_STEPS:
         return [Skipped(title, "no percentiles were recorded often enough; run with monitor=light")]
     arms = [arm for arm in study.arms if (rows["arm"] == arm).any()]
-    figure, shown = panels(arms[:MOST_ARMS], "optimizer step", f"{place} of {layer}", sharey=True)
+    figure, shown = panels(arms[:MOST_ARMS], "optimizer step", f"{band} of {layer}", sharey=True)
     numbers = sorted(rows["percentile"].unique())
     for arm, panel in shown.items():
         panel.set_title(shorten(arm), color=style.color[arm])
