@@ -73,8 +73,8 @@ class Finding:
 
     def where(self, most: int = 3) -> str:
         """The first layers, and how many there are: `layer1.bn1, layer1.bn2, ... (20)`."""
-        shown = ", ".join(self.layers[:most])
-        return shown if len(self.layers) <= most else f"{shown}, ... ({len(self.layers)})"
+        named = ", ".join(self.layers[:most])
+        return named if len(self.layers) <= most else f"{named}, ... ({len(self.layers)})"
 
 
 @dataclass

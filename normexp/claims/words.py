@@ -82,12 +82,12 @@ def note_of_values(judged: Judgement) -> str:
     """What limits a judgement in one setting: counterexamples, values that are not finite, failed runs."""
     if judged.worst:
         return counterexample(judged) if judged.failing else ""
-    lost = judged.seeds - judged.n_seeds
-    if lost and not judged.trained:
-        return f"{lost} of {judged.seeds} values are not finite"
+    failed = judged.seeds - judged.n_seeds
+    if failed and not judged.trained:
+        return f"{failed} of {judged.seeds} values are not finite"
     if judged.n_seeds < FEWEST_SEEDS:
         return f"every arm trained at {judged.n_seeds} of {judged.seeds} seeds"
-    parts = [f"{lost} of {judged.seeds} seeds are left out, in which a run failed"] if lost else []
+    parts = [f"{failed} of {judged.seeds} seeds are left out, in which a run failed"] if failed else []
     if judged.unreached:
         parts.append(never_reached(judged.unreached))
     if judged.unresolved:

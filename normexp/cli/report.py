@@ -77,16 +77,16 @@ def runs(folder: Path = Path("outputs"), /) -> None:
     )  # fmt: skip
     names = ["run", "data", "lr", "test", "finished"]  # a run's folder says norm, batch size and seed
     console = make_console()
-    shown = Table(show_edge=False, pad_edge=False)
+    grid = Table(show_edge=False, pad_edge=False)
     for name in names:
-        shown.add_column(name, no_wrap=True, overflow="ignore" if name == "run" else "fold")
+        grid.add_column(name, no_wrap=True, overflow="ignore" if name == "run" else "fold")
     rows = table.sort_values("finished", ascending=False)[names].astype(str)
     others = sum(max(map(len, [name, *rows[name]])) + 3 for name in names[1:])
     if rows["run"].map(len).max() + others > console.width:  # two lines for a run, broken before its own name
         rows["run"] = rows["run"].str.replace("/(?=[^/]*$)", "/\n", regex=True)
     for row in rows.to_numpy():
-        shown.add_row(*map(Text, row))
-    console.print(shown, highlight=False)
+        grid.add_row(*map(Text, row))
+    console.print(grid, highlight=False)
     begun = len(find_runs(folder)[1])
     tell(*skipped, *[f"{pluralize(begun, 'run')} not finished"] * bool(begun), file=sys.stderr)
 

@@ -47,8 +47,8 @@ def layout(recorded: Mapping[str, Recorded]) -> dict[str, dict[str, list]]:
                     band = [f"{prefix}_{p}/{layer}" for p in ("p50", "p15", "p85")]
                     bands[f"{prefix}/{layer}"] = ["Margin", band]
     # TensorBoard draws margin charts in reverse order, and the others as given.
-    shown = {"Percentile bands": dict(reversed(bands.items()))} if bands else {}
-    return {"First": first, **shown, **pages}
+    band_page = {"Percentile bands": dict(reversed(bands.items()))} if bands else {}
+    return {"First": first, **band_page, **pages}
 
 
 class Charts(Callback):

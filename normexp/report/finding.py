@@ -184,10 +184,10 @@ def limits(study: Study) -> Iterator[str]:
         yield f"The runs were computed in different ways ({'; '.join(kinds)}); only runs of one way are paired."
     for name, by in study.goes_with.items():
         yield goes_with(study, name, by)
-    if lost := int(chosen["failed"].sum()):
-        yield f"{pluralize(lost, 'run')} failed. Means are over the others, so they flatter the arms that fail."
+    if failed := int(chosen["failed"].sum()):
+        yield f"{pluralize(failed, 'run')} failed. Means are over the others, so they flatter the arms that fail."
     if empty := int((~np.isfinite(chosen[study.metric]) & ~chosen["failed"]).sum()):
-        runs = f"{'Of the others, ' if lost else ''}{pluralize(empty, 'run')}"
+        runs = f"{'Of the others, ' if failed else ''}{pluralize(empty, 'run')}"
         yield f"{runs} had no finite {label(study.metric)}, and no place in its means."
 
 

@@ -67,11 +67,11 @@ def real_statistics(call: Call, mask: Mask | None) -> Tensor:
     """Which statistics of a call are of real tokens, (statistics,): not those that the mask leaves out, nor those of
     positions of zeros at an end of a sample."""
     x = call.x
-    shown = laid(mask.real, call) if mask is not None and x.dim() > 1 else None
-    if shown is None:
-        shown = torch.ones_like(x, dtype=torch.bool)
+    real = laid(mask.real, call) if mask is not None and x.dim() > 1 else None
+    if real is None:
+        real = torch.ones_like(x, dtype=torch.bool)
     if call.norm.kind == "sample" and x.dim() == 3:
         zero = (x == 0).all(call.norm.channel_dim(3))  # (N, T)
         ends = zero.cumprod(1) + zero.flip(1).cumprod(1).flip(1) > 0
-        shown = shown & ~(ends & ~zero.all(1, keepdim=True)).unsqueeze(call.norm.channel_dim(3))
-    return call.norm.groups(shown.to(torch.float32)).amax(1) > 0
+        real = real & ~(ends & ~zero.all(1, keepdim=True)).unsqueeze(call.norm.channel_dim(3))
+    return call.norm.groups(real.to(torch.float32)).amax(1) > 0

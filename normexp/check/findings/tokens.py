@@ -46,16 +46,16 @@ def padding_counted(network: Network, limit: SimpleNamespace) -> Iterable[Found]
     if bool(mask.real.all()):
         raise NotChecked(f"no position of the batch is padding ({mask.source}); pass a batch with padding")
     unmasked = [call for call in mixes if not call.masked]
-    shown = [(c, lies) for c in unmasked if c.understood and (lies := laid(mask.real, c)) is not None]
+    fitting = [(c, lies) for c in unmasked if c.understood and (lies := laid(mask.real, c)) is not None]
     share = float(1 - mask.real.float().mean())
     found = list(
-        above(((c, shifted_by(c, lies)) for c, lies in shown), limit.moved, share=share, source=mask.source)
+        above(((c, shifted_by(c, lies)) for c, lies in fitting), limit.moved, share=share, source=mask.source)
     )
     for worst in found:
-        swappable = (c.norm.swappable for c, _ in shown if c.norm.path in worst.layers)
+        swappable = (c.norm.swappable for c, _ in fitting if c.norm.path in worst.layers)
         worst.case = "" if all(swappable) else "by_hand"
-    if not found and len(shown) < len(unmasked):
-        other = next(call for call in unmasked if call not in [call for call, _ in shown])
+    if not found and len(fitting) < len(unmasked):
+        other = next(call for call in unmasked if call not in [call for call, _ in fitting])
         raise NotChecked(
             f"the mask ({mask.source}) is {tuple(mask.real.shape)}, and {other.norm.path} gets "
             f"{tuple(other.x.shape)}; pass mask= of the samples and positions there"

@@ -191,8 +191,8 @@ def draw_values(axes: Axes, table: pd.DataFrame, verdict: Verdict) -> None:
     finite = table[table["value"].map(math.isfinite)]
     for index, arm in enumerate(arms):
         rows, color = finite[finite["arm"] == arm], colors[arm]
-        lost = table[(table["arm"] == arm) & ~table["value"].map(math.isfinite)]
-        for level, values in lost.groupby("factor", sort=False)["value"]:
+        failed = table[(table["arm"] == arm) & ~table["value"].map(math.isfinite)]
+        for level, values in failed.groupby("factor", sort=False)["value"]:
             x = index if by_arm else level if numeric else levels.index(level)
             mark_lost(axes, x, color, infinite=bool((values == math.inf).any()))
         if rows.empty:

@@ -44,7 +44,7 @@ def successor(
         kept |= more
         new = make(**kept)
     carried, notes = _carry(old, known, new)
-    shown = [f"{key}={value}" for key, value in kept.items() if key not in ("affine", "num_groups")]
+    options = [f"{key}={value}" for key, value in kept.items() if key not in ("affine", "num_groups")]
     if kept.get("affine") == "gain" and known.shift is None and _option(make, "affine") == "trained":
         notes.append("has no shift, as before")
     groups, asked = kept.get("num_groups"), _option(make, "num_groups")
@@ -56,7 +56,7 @@ def successor(
     if not any("is lost" in note for note in notes) and (mode := _differs(old, known, new)):
         return None, [], [f"{type(new).__name__} of the same formula gives another output in {mode} mode"]
     new = nn.Sequential(new, *known.activations) if known.activations else new
-    return new.train(old.training), [*shown, *carried], notes
+    return new.train(old.training), [*options, *carried], notes
 
 
 def _option(make: functools.partial, name: str) -> Any:
