@@ -68,9 +68,9 @@ def require_plain(path: str, value: Any) -> None:
     if isinstance(value, dict):
         for key, item in value.items():
             if isinstance(key, bool):
-                words = "on, yes or true" if key else "off, no or false"
+                spellings = "on, yes or true" if key else "off, no or false"
                 raise ValueError(
-                    f"{path or 'a key'}: YAML reads {words} as no text; quote it: '{words.split(',')[0]}'"
+                    f"{path or 'a key'}: YAML reads {spellings} as no text; quote it: '{spellings.split(',')[0]}'"
                 )
             require_plain(path or "a key", key)
             require_plain(f"{path}.{key}".lstrip("."), item)

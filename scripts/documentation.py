@@ -145,7 +145,7 @@ def gallery(folder: Path) -> str:
     return markdown_page("gallery.md.j2", figures=made, minutes=minutes)
 
 
-def main(page: str = "", *words: str) -> None:
+def main(page: str = "", *arguments: str) -> None:
     """Write a page."""
     if page == "norms":
         fill(DOCS / "norms.md", norms())
@@ -153,13 +153,13 @@ def main(page: str = "", *words: str) -> None:
         fill(DOCS / "check.md", {"limits": limits()})
     elif page == "readme":
         record = json.loads(RECORD.read_text())
-        for word in words:
+        for word in arguments:
             part, _, folder = word.partition("=")
             record[part] = {"study": read_study, "walk": read_walk}[part](Path(folder))
         RECORD.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
         fill(README, readme(record))
     elif page == "gallery":
-        (DOCS / "gallery.md").write_text(gallery(Path(*words)))
+        (DOCS / "gallery.md").write_text(gallery(Path(*arguments)))
     else:
         sys.exit(__doc__)
 

@@ -21,7 +21,7 @@ def measured(bank: Bank, evidence: Path = EVIDENCE) -> list[Setting]:
     """The settings of a bank's grid, at their final length, of which the evidence has every norm: their errors on test,
     in the order drawn."""
     table = runs_in(evidence)
-    table = table[[f"{OF_BANK}{bank.name}" in words.split() for words in table["asked_by"]]]
+    table = table[[f"{OF_BANK}{bank.name}" in asked_by.split() for asked_by in table["asked_by"]]]
     grid, cells = grid_of_bank(bank), bank.grid
     arms = grid[["setting", "arm", "level", "overrides"]].drop_duplicates()
     runs, found = runs_of(arms.merge(table[["overrides", "seed", "lr"]], on="overrides"), table), []

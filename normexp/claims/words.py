@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from normexp.claims.judge.estimate import ALPHA
 from normexp.claims.judge.limits import Few, Limits, few_of, limits_of
 from normexp.claims.judge.verdict import FEWEST_SETTINGS, Check, Count, Judgement, Verdict, Word
-from normexp.claims.numbers import by_arm, named, numbers_of, told
+from normexp.claims.numbers import by_arm, named, numbers_of, reported
 from normexp.claims.units import capital, ends, holds_in, never_reached, number, worse
 from normexp.format import pluralize, uncapitalized
 from normexp.runs.table import FEWEST_SEEDS
@@ -82,12 +82,12 @@ def note_of_values(judged: Judgement) -> str:
     """What limits a judgement in one setting: counterexamples, values that are not finite, failed runs."""
     if judged.worst:
         return counterexample(judged) if judged.failing else ""
-    lost = judged.seeds - judged.n_seeds
-    if lost and not judged.trained:
-        return f"{lost} of {judged.seeds} values are not finite"
+    failed = judged.seeds - judged.n_seeds
+    if failed and not judged.trained:
+        return f"{failed} of {judged.seeds} values are not finite"
     if judged.n_seeds < FEWEST_SEEDS:
         return f"every arm trained at {judged.n_seeds} of {judged.seeds} seeds"
-    parts = [f"{lost} of {judged.seeds} seeds are left out, in which a run failed"] if lost else []
+    parts = [f"{failed} of {judged.seeds} seeds are left out, in which a run failed"] if failed else []
     if judged.unreached:
         parts.append(never_reached(judged.unreached))
     if judged.unresolved:
@@ -187,7 +187,7 @@ def paragraph(verdict: Verdict, width: int = WIDTH) -> str:
     """The text for the screen, in lines of at most `width` letters: the sentence, its numbers, what it rests on."""
     claim, beside = verdict.claim, note(verdict)
     rests = [claim.note, capital(f"{beside}.") if beside else ""]
-    judged = () if verdict.counts else (verdict.deciding, *told(verdict))
+    judged = () if verdict.counts else (verdict.deciding, *reported(verdict))
     means = (one for one in judged if not one.comparison.rule.universal and math.isfinite(one.effect))
     if mean := next(means, None):
         over = f"{'the differences of ' if mean.comparison.baseline else ''}{pluralize(mean.n_seeds, 'seed')}"

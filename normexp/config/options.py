@@ -67,21 +67,21 @@ def key_of(word: str) -> str:
     return word.lstrip("+~").partition("=")[0]
 
 
-def with_several_values(words: Iterable[Any]) -> list[str]:
+def with_several_values(overrides: Iterable[Any]) -> list[str]:
     """The words that give a key several values, `lr=0.1,0.3`; a list, a mapping or a quoted text is one value."""
-    return [str(word) for word in words if re.search(r"=[^\[({'\"]*,", str(word))]
+    return [str(word) for word in overrides if re.search(r"=[^\[({'\"]*,", str(word))]
 
 
-def last_of_each(words: Iterable[str]) -> list[str]:
+def last_of_each(overrides: Iterable[str]) -> list[str]:
     """The words that no later one of their key replaces. Both of `~key +key=VALUE` stay."""
-    return list({(word[:1] == "~", key_of(word)): word for word in words}.values())
+    return list({(word[:1] == "~", key_of(word)): word for word in overrides}.values())
 
 
-def require_once(words: Iterable[str]) -> None:
+def require_once(arguments: Iterable[str]) -> None:
     """Raise ValueError with one line for two words of one key, of which Hydra would take the last; but `~key` before
     `+key=VALUE`, which puts another mapping in place of one."""
     seen: dict[str, str] = {}
-    for word in words:
+    for word in arguments:
         if "=" not in word and not word.startswith(("~", "--")):
             continue
         key = key_of(word)
@@ -90,10 +90,10 @@ def require_once(words: Iterable[str]) -> None:
         seen[key] = word
 
 
-def expanded(words: Iterable[str]) -> list[str]:
+def expanded(overrides: Iterable[str]) -> list[str]:
     """Words with `model=timm:NAME` as what it stands for. That comes first, so that the user's words can change it."""
     first, rest = [], []
-    for word in words:
+    for word in overrides:
         plain = re.sub(r"\\(.)", r"\1", word)  # Hydra escapes signs in the cells of a sweep
         found = re.fullmatch(rf"model=(['\"]?)({'|'.join(HUBS)}):(.+)\1", plain)
         swept = found and re.search(r",(?![^(]*\))", found[3])  # its cells come here one by one

@@ -46,7 +46,7 @@ def call_seeded(make: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         return make(*arguments, **named)
 
 
-def said(error: Exception) -> str:
+def error_line(error: Exception) -> str:
     """An error of the user's code, in one line; that of a worker process ends with its cause."""
     return printable(f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[-1]}")
 
@@ -169,7 +169,7 @@ class OwnData(DataModule):
         try:
             loaders = self._make_loaders()
         except Exception as error:  # the user's code may raise anything
-            raise ValueError(f"data.path: {self.class_name}: {said(error)}") from error
+            raise ValueError(f"data.path: {self.class_name}: {error_line(error)}") from error
         for split, loader in self.loaders.items():
             self._check_loader(split, loader)
             self._check_batch(split)
@@ -228,7 +228,7 @@ class OwnData(DataModule):
             x, y = self.make_rows(split, CPU, training=False).take(slice(1))
             found = f"it gives {x.dtype} {tuple(x.shape)} and {y.dtype} {tuple(y.shape)}"
         except Exception as error:  # the user's transforms may raise anything
-            raise ValueError(f"{wanted}; {said(error)}") from error
+            raise ValueError(f"{wanted}; {error_line(error)}") from error
         if self.kind == "image":
             fits = x.dtype == torch.float32 and x.dim() in (2, 4) and y.dim() == 1
         else:
@@ -252,7 +252,7 @@ class OwnData(DataModule):
                 counts += torch.bincount(y.flatten(), minlength=self.num_classes)
         except Exception as error:  # the user's transforms may raise anything
             raise ValueError(
-                f"data.path: {self.class_name}, {split}: an item cannot be read ({said(error)})"
+                f"data.path: {self.class_name}, {split}: an item cannot be read ({error_line(error)})"
             ) from error
         self._class_counts[split] = counts
         return content.hexdigest()[:16]

@@ -149,8 +149,8 @@ class Tasks:
             return batch
         if self.kind == "relabeled":
             return x, new_order(self.seed, task, self.num_classes).to(y.device)[y]
-        places = x.flatten(2)  # (N, C, H W)
-        return places[:, :, new_order(self.seed, task, places.shape[2]).to(x.device)].view_as(x), y
+        positions = x.flatten(2)  # (N, C, H W)
+        return positions[:, :, new_order(self.seed, task, positions.shape[2]).to(x.device)].view_as(x), y
 
 
 @lru_cache(maxsize=16)

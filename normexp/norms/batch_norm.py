@@ -51,10 +51,10 @@ def recompute_population_statistics(model: nn.Module, batches: Iterable, *, trai
         x, dims = functional.at_least_float32(x), [0, *range(2, x.dim())]
         moments = functional.moments(x, dims, 0, getattr(layer, "deviation", "l2"))
         mean, var = (m.flatten() for m in moments)
-        own = x.numel() // len(mean), mean, var
-        merged[layer] = merge(merged.get(layer), own)
+        of_batch = x.numel() // len(mean), mean, var
+        merged[layer] = merge(merged.get(layer), of_batch)
         if not training:
-            store(layer, own)
+            store(layer, of_batch)
 
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     hooks = [layer.register_forward_pre_hook(measure, with_kwargs=True) for layer in layers]

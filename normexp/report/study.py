@@ -311,7 +311,7 @@ def check_points(study: Study) -> None:
 def _order(arm: str) -> tuple:
     """The usual norms first, each followed by its variants."""
     norm = arm.split(" · ")[0]
-    near = (place for place, name in enumerate(NORMS) if norm.startswith(name))
+    near = (index for index, name in enumerate(NORMS) if norm.startswith(name))
     return next(near, len(NORMS)), norm not in NORMS, arm
 
 

@@ -187,8 +187,8 @@ def select_grid(summaries: "pd.DataFrame", grid: Grid) -> "pd.DataFrame":
             )
     groups = dict(iter(summaries.groupby(names, dropna=False)))
     values = [
-        list(own) if isinstance(own, Iterable) and not isinstance(own, str) else [own]
-        for own in grid.values()
+        list(column) if isinstance(column, Iterable) and not isinstance(column, str) else [column]
+        for column in grid.values()
     ]
     if [] in values:
         raise ValueError(f"grid: {names[values.index([])]} has no value; give it one or more")

@@ -44,8 +44,8 @@ class Parts:
         try:
             trainer = make(**{"logger": False, "enable_progress_bar": False} | arguments)
         except Exception as error:  # Lightning and its plugins raise a dozen types
-            said = f"trainer={self.choices['trainer']}: {one_line(error).rstrip('.')}"
-            raise ValueError(f"{said}; choose trainer=auto or trainer=cpu") from None
+            message = f"trainer={self.choices['trainer']}: {one_line(error).rstrip('.')}"
+            raise ValueError(f"{message}; choose trainer=auto or trainer=cpu") from None
         if self.config["batch_size"] % trainer.world_size:
             raise ValueError(
                 f"batch_size={self.config['batch_size']}: cannot be shared equally by {trainer.world_size} devices; "

@@ -65,8 +65,8 @@ def threads() -> str:
 
     count = torch.get_num_threads()
     passive = count > 1 and os.environ.get("OMP_WAIT_POLICY", "").upper() == "PASSIVE"
-    said = pluralize(count, "thread")
-    return f"{said} that wait asleep (OMP_WAIT_POLICY=PASSIVE)" if passive else said
+    counted = pluralize(count, "thread")
+    return f"{counted} that wait asleep (OMP_WAIT_POLICY=PASSIVE)" if passive else counted
 
 
 def _norms(parts: "Parts") -> str:

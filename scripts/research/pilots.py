@@ -305,8 +305,8 @@ def _rows(tokens: Tokens, length: int, vocabulary: int) -> Tokens:
 
 def _look_up(keys: Tokens, values: Tokens, asked: Tokens) -> Tokens:
     """The value of each key that is asked for; 0 for one that is not among the sorted keys."""
-    place = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
-    return np.where(keys[place] == asked, values[place], 0)
+    index = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
+    return np.where(keys[index] == asked, values[index], 0)
 
 
 def train_pilots(word: str, out: Path) -> None:

@@ -46,8 +46,8 @@ def moderators(holds: Sequence[bool], labels: Labels) -> tuple[Moderator, ...]:
             if min(_fisher(i, n, k + other_k - i, other_n) for i in (least, most)) <= ALPHA:
                 groups = {str(side): (int(row["sum"]), int(row["size"])) for side, row in counts.iterrows()}
                 found.append(Moderator(name=name, groups=groups, p=_fisher(k, n, other_k, other_n)))
-    adjusted = holm([own.p for own in found]).tolist()
-    return tuple(replace(own, p=p) for own, p in zip(found, adjusted, strict=True))
+    adjusted = holm([m.p for m in found]).tolist()
+    return tuple(replace(m, p=p) for m, p in zip(found, adjusted, strict=True))
 
 
 def _fisher(k: int, n: int, other_k: int, other_n: int) -> float:

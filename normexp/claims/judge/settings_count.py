@@ -47,7 +47,7 @@ def number_in(setting: Setting, comparison: Comparison) -> SettingRow:
         side=side,
         trained=_mean(together, setting, comparison).effect if _seeds(together) else None,
         seeds=seeds,
-        failures={arm: lost.failed for arm, lost in lost_runs([by_arm]).items()},
+        failures={arm: runs.failed for arm, runs in lost_runs([by_arm]).items()},
         holds=side == comparison.rule.true_side,
         labels=dict(setting.labels),
         learned=setting.learned,
@@ -89,7 +89,7 @@ def count(settings: Sequence[Setting], comparison: Comparison, confidence: float
     known = any(row.learned is not None for row in rows)
     numbers = np.array([row.number for row in asked])
     read = [comparison.reads(setting.outcomes) for setting in settings]
-    lost, unreached = lost_runs(read), Counter[str]()
+    failures, unreached = lost_runs(read), Counter[str]()
     for outcomes in read:
         unreached.update(unreached_runs(outcomes))
     unfitted = Counter(arm for setting in settings for arm in setting.unfitted)
@@ -110,9 +110,9 @@ def count(settings: Sequence[Setting], comparison: Comparison, confidence: float
         ceiling=ceiling(settings, rows, comparison),
         moderators=moderators([row.holds for row in asked], [row.labels for row in asked]),
         trained=trained(settings, rows, comparison),
-        failures={arm: own.failed for arm, own in lost.items()},
-        runs={arm: own.of for arm, own in lost.items()},
-        unfitted={arm: unfitted[arm] for arm in lost if arm in unfitted},
+        failures={arm: runs.failed for arm, runs in failures.items()},
+        runs={arm: runs.of for arm, runs in failures.items()},
+        unfitted={arm: unfitted[arm] for arm in failures if arm in unfitted},
         unreached=dict(unreached),
         settings=tuple(rows),
     )

@@ -115,8 +115,8 @@ def draw(table: pd.DataFrame, verdict: Verdict, path: Path) -> None:
 def wrapped(verdict: Verdict, width: int, *, with_title: bool = True) -> str:
     """The sentence and what became of it, in lines."""
     claim = verdict.claim
-    told = (claim.sentence, title_of(verdict)) if with_title else (f"{claim.id}: {claim.sentence}",)
-    return "\n".join(textwrap.fill(text, width) for text in told)
+    parts = (claim.sentence, title_of(verdict)) if with_title else (f"{claim.id}: {claim.sentence}",)
+    return "\n".join(textwrap.fill(text, width) for text in parts)
 
 
 def explain(axes: Axes, lines: list[Line], confidence: float, *, inside: bool) -> None:
@@ -134,10 +134,10 @@ def explain(axes: Axes, lines: list[Line], confidence: float, *, inside: bool) -
         handles.append(Line2D([], [], color=color, label=text, marker="D", markersize=5, linewidth=4))
     handles.append(Patch(color=BAND, label="too small to matter"))
     target: Any = axes if inside else axes.figure
-    place = {} if inside else {"loc": "outside lower right", "ncols": len(handles)}
+    position = {} if inside else {"loc": "outside lower right", "ncols": len(handles)}
     target.legend(
         handles=handles, title="settings; bars: one standard error", fontsize=8, title_fontsize=8, framealpha=0.9,
-        edgecolor="white", **place,
+        edgecolor="white", **position,
     )  # fmt: skip
 
 
@@ -191,8 +191,8 @@ def draw_values(axes: Axes, table: pd.DataFrame, verdict: Verdict) -> None:
     finite = table[table["value"].map(math.isfinite)]
     for index, arm in enumerate(arms):
         rows, color = finite[finite["arm"] == arm], colors[arm]
-        lost = table[(table["arm"] == arm) & ~table["value"].map(math.isfinite)]
-        for level, values in lost.groupby("factor", sort=False)["value"]:
+        failed = table[(table["arm"] == arm) & ~table["value"].map(math.isfinite)]
+        for level, values in failed.groupby("factor", sort=False)["value"]:
             x = index if by_arm else level if numeric else levels.index(level)
             mark_lost(axes, x, color, infinite=bool((values == math.inf).any()))
         if rows.empty:

@@ -97,20 +97,20 @@ def _overwritten(claim: Claim) -> Iterator[str]:
     settings = {f"settings.{name}": cell.overrides for name, cell in claim.cells.items()}
     trained = claim.evidence == "training"
     for where, choice in (chosen | settings | {"factor": claim.factor}).items():
-        keys, said = _keys(choice), f"{where}={choice!s:.60}"
+        keys, entry = _keys(choice), f"{where}={choice!s:.60}"
         if len(keys) < len(choice) and where not in settings:  # a cell changes what its bank shares
-            yield f"{said}: a key stands there twice; keep one"
+            yield f"{entry}: a key stands there twice; keep one"
         if several := with_several_values(choice):
             yield f"{where}: {several[0]} has several values; write one, or make it a factor"
         if "seed" in keys:
-            yield f"{said}: sets the seed, which every run has of its own; leave it out and give first_seed and seeds"
+            yield f"{entry}: sets the seed, which every run has of its own; leave it out and give first_seed and seeds"
         for key in PLACES & keys:
-            yield f"{said}: {key} says where a run lies, which `out` of verify decides; leave it out"
+            yield f"{entry}: {key} says where a run lies, which `out` of verify decides; leave it out"
         for key in claim.factor.keys() & keys if where in chosen else ():
-            yield f"{said}: the factor sets {key} in every arm; leave it out there"
+            yield f"{entry}: the factor sets {key} in every arm; leave it out there"
         rates = RATE - {"lr"} if where in settings else RATE  # a cell's `lr` is amid its rates
         for key in rates & keys if trained and claim.cells else ():
-            yield f"{said}: over settings `rate` says which rate a run has; leave {key} out"
+            yield f"{entry}: over settings `rate` says which rate a run has; leave {key} out"
     ignored = set.intersection(_keys(claim.fixed), *map(_keys, claim.arms.values()))
     if trained and ignored:
         yield f"fixed: every arm sets {min(ignored)} itself; leave it out there"
@@ -220,8 +220,8 @@ def _units(metric: str) -> set[str]:
     group, _, name = metric.partition("/")
     if group != "logged":
         return {name or metric}
-    words = [re.split(r"[^a-z0-9]+", tag.lower()) for tag in name.split(" - ")]
-    return {next((word for word in own[::-1] if word in LOWER | HIGHER), group) for own in words}
+    tags = [re.split(r"[^a-z0-9]+", tag.lower()) for tag in name.split(" - ")]
+    return {next((word for word in tag[::-1] if word in LOWER | HIGHER), group) for tag in tags}
 
 
 def _keys(overrides: Iterable[str]) -> set[str]:

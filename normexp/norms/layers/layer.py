@@ -86,7 +86,7 @@ class NormLayer:
         """How many values of an input of this shape enter one statistic."""
         return math.prod(shape[axis] for axis in self.dims(len(shape))) // self.groups
 
-    def words(self, shape: Sequence[int]) -> str:
+    def description(self, shape: Sequence[int]) -> str:
         """Over what the layer normalizes an input of this shape: `one statistic for each sample and position, over 64
         channels (axis 2): 64 values`."""
         if self.kind == "pointwise":
@@ -122,8 +122,8 @@ class NormLayer:
         """Equal for two layers that compute the same from the same gain, shift and running statistics."""
         whole = self.channel_dim == 1 and not self.per_position
         kind = "group" if self.kind == "layer" and whole else self.kind  # of one group: over (C, H, W)
-        place = (self.channel_dim, self.groups, self.axes, self.per_position)
-        return (kind, *place, self.eps, self.correction, self.eps_position, self.frozen)
+        axes = (self.channel_dim, self.groups, self.axes, self.per_position)
+        return (kind, *axes, self.eps, self.correction, self.eps_position, self.frozen)
 
 
 def _axes(axes: Sequence[int]) -> str:
