@@ -115,7 +115,7 @@ def draw(table: pd.DataFrame, verdict: Verdict, path: Path) -> None:
 def wrapped(verdict: Verdict, width: int, *, with_title: bool = True) -> str:
     """The sentence and what became of it, in lines."""
     claim = verdict.claim
-    told = (claim.sentence, title_of(verdict)) if with_title else (f"{claim.id}: {claim.sentence}",)
+    told = (claim.sentence, title_of(verdict)) if with_title else (f"Claim {claim.id}: {claim.sentence}",)
     return "\n".join(textwrap.fill(text, width) for text in told)
 
 
