@@ -105,8 +105,8 @@ def uncapitalized(text: str) -> str:
 
 
 def pluralize(number: float, word: str) -> str:
-    """1 seed, 3 seeds, 4 depths, 2 batch sizes, 1,149 images, 0.5 minutes"""
-    ending = "" if number == 1 else "es" if word.endswith(("s", "ch")) else "s"
+    """1 seed, 3 batches, 20 epochs, 2 batch sizes, 1,149 images, 0.5 minutes"""
+    ending = "" if number == 1 else "es" if word.endswith(("s", "tch")) else "s"
     return f"{f'{number:,g}' if isinstance(number, float) else f'{number:,}'} {word}{ending}"
 
 

@@ -413,7 +413,7 @@ def test_the_study_of_parts():
     frozen = table["BatchNorm"] - table["frozen after 100 updates"]
     losses = (lost.mean(), gain.mean(), frozen.mean())
     text, page = text_of("docs/covariate_shift.md"), text_of("docs/studies/parts_of_batchnorm/README.md")
-    says(text, "statistics # of # points are lost, frozen after 100 updates #", *losses)
+    says(text, "statistics # of # points are lost, with statistics frozen after 100 updates #", *losses)
     assert student(lost)[1] > 0.3 > student(frozen)[1]
     stale = [(table["BatchNorm"] - table[f"statistics of the last {n} batches"]).mean() for n in (10, 100)]
     says(page, "earlier batches lose # and # points", *stale)
@@ -450,6 +450,17 @@ def test_the_study_of_speed():
     reached = runs[norm == "batchnorm"].groupby("seed")["steps_to_0.97"].min()
     assert sorted(map(int, numbers(text, "after #, # and # updates"))) == sorted(reached)
     assert (runs.loc[norm == "none", "steps_to_0.97"] == math.inf).all()
+
+
+def test_the_studies_name_how_many_runs_each_claim_has():
+    """A run that was trained twice has two rows."""
+    pages = " ".join(text_of(str(page)) for page in ROOT.glob("docs/studies/*/README.md"))
+    told = dict(re.findall(r"\b([A-Z]\d+), [^(]*\((\d+) runs", pages))
+    runs = pd.read_parquet(EVIDENCE / "runs.parquet", columns=["asked_by", "overrides", "seed", "lr"])
+    asked = runs.pop("asked_by").astype(str)
+    kept = {name: runs[asked.str.contains(rf"\b{name}:")] for name in told}
+    assert told == {name: str(len(own.drop_duplicates())) for name, own in kept.items()}
+    assert len(told) >= 13
 
 
 LOOPS = json.loads((ROOT / "docs/data/bare_studies.json").read_text())
@@ -598,11 +609,14 @@ def test_the_answers_of_readme():
     text = text_of("README.md")
     (share,) = numbers(text, "the first one's gradient is 1/# of the last one's")
     assert float(share) == round(1 / depth_runs().get_group(("sgd", "sigmoid", "none", 8))[RATIO].mean(), -3)
-    says(text, "(# and # points in two seeds)", *minus(judging("resnet"), "batchnorm", "none"))
+    (gain,) = numbers(text, "gains # points in both seeds")
+    assert all(agrees(gain, value) for value in minus(judging("resnet"), "batchnorm", "none"))
     small = judging("batches").query("model == 'mlp' and batch_size == '2'")
     mean, low, high = numbers(text, "is # points (# to #) below LayerNorm")
     values = minus(small, "layernorm", "batchnorm")
     assert (int(mean), int(low), int(high)) == tuple(round(value) for value in values), values
+    small = judging("batches").query("model == 'cnn' and batch_size == '2'")
+    says(text, "In a CNN it is # points (# to #) below", *minus(small, "layernorm", "batchnorm"))
 
 
 def test_the_factors_of_running_text():
@@ -639,5 +653,5 @@ def test_what_warm_up_adds():
         gain = student((best[90] - best[0]).dropna())
         check(adds, gain)
         if (depth, place) == ("6", "Post-LN"):
-            says(text_of("README.md"), "it is # points (# to #) more accurate", *gain)
+            says(text_of("README.md"), "warm-up adds # points (# to #)", *gain)
     assert len(table) == 6

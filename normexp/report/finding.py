@@ -70,9 +70,8 @@ def of_few_seeds(study: Study) -> str:
     each = " and ".join(number(value, study, signed=True) for value in values)
     return (
         f"In these runs {label(study.metric)} of {first}{study.at_level(row['level'])} minus that of {second} is"
-        f" {each}{study.unit} in"
-        f" {pluralize(len(values), 'seed')}: fewer than {FEWEST_FOR_INTERVAL} have no interval, and arms are ranked"
-        f" from {FEWEST_SEEDS} on."
+        f" {each}{study.unit} in {pluralize(len(values), 'seed')}: fewer than {FEWEST_FOR_INTERVAL} have no interval,"
+        f" and arms are ranked from {FEWEST_SEEDS} on."
     )
 
 

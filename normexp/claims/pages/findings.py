@@ -41,7 +41,7 @@ def write_findings(path: Path, claims: Mapping[str, Claim], verdicts: Mapping[st
     withdrawn = [name for name in QUESTIONS if claims[name].withdrawn]
     missing = [claims[name] for name in QUESTIONS if name not in judged and name not in withdrawn]
     linked = [
-        f"{claim.id} ([asked of chosen networks]({claim.answered_in}))" if claim.answered_in else claim.id
+        f"{claim.id} ([asked in another way]({claim.answered_in}))" if claim.answered_in else claim.id
         for claim in missing
     ]
     page = markdown_page(

@@ -133,7 +133,8 @@ def table(
     rows = []
     for claim in (claim for claim in claims.values() if section_of(claim, verdicts) == section):
         verdict = verdicts.get(claim.id)
-        drawn = f"{Word.NOT_RUN} over drawn settings" if claim.answered_in and claim.drawn else Word.NOT_RUN
+        # The page that is linked may ask other networks, by another protocol.
+        drawn = f"{Word.NOT_RUN} as registered" if claim.answered_in and claim.drawn else Word.NOT_RUN
         answers = (
             [f"**{cell(with_scope(verdict))}**", stays_in_words(verdict, family)] if verdict else [drawn]
         )
