@@ -1,6 +1,7 @@
 """A user's own LightningDataModule or Dataset; its items are read when a batch needs them."""
 
 import hashlib
+import operator
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -179,7 +180,12 @@ class OwnData(DataModule):
             raise ValueError(
                 f"data.classes is not set, and {self.class_name} has no num_classes; add data.classes=N"
             )
-        self.num_classes = int(count)
+        try:
+            self.num_classes = operator.index(count)
+        except TypeError:
+            raise ValueError(
+                f"data.path: {self.class_name}.num_classes={count!r:.40}: must be a whole number; set data.classes=N"
+            ) from None
         splits: dict[str, Any] = {split: self.make_rows(split, CPU, training=False) for split in SPLITS}
         if named := getattr(loaders, "fingerprint", None):
             digests, content = {}, named
@@ -210,6 +216,8 @@ class OwnData(DataModule):
         made = f"data.path: {self.class_name}.{split}_dataloader()"
         if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
             raise ValueError(f"{made}: give one DataLoader of a Dataset with numbered items")
+        if not len(loader.dataset):
+            raise ValueError(f"data.path: {self.class_name} has no item for {split}; give one at least")
         chooses = getattr(loader.batch_sampler, "sampler", None)
         if type(chooses) not in (SequentialSampler, RandomSampler):
             raise ValueError(
@@ -247,6 +255,8 @@ class OwnData(DataModule):
                 rows.batches(chunks), f"reading {split}", len(chunks), console=screen,
                 disable=not screen.is_terminal,
             ):  # fmt: skip
+                if split == "train" and not x.isfinite().all():
+                    raise ValueError("a value of its inputs is not finite, and would end every training")
                 content.update(x.contiguous().numpy().tobytes())
                 content.update(y.contiguous().numpy().tobytes())
                 counts += torch.bincount(y.flatten(), minlength=self.num_classes)

@@ -286,10 +286,20 @@ _make_safe(Monitor)
 
 
 def to_floats(values: Mapping[str, Tensor]) -> dict[str, float]:
-    """All values as floats, with one copy from the device. Raises ValueError if some are DTensors."""
+    """All values as floats, with one copy from the device. Raises ValueError for what is no number or a DTensor."""
     if not values:
         return {}
-    scalars = [value.detach() for value in values.values()]
+    if not isinstance(values, Mapping):
+        raise ValueError(f"compute gave {type(values).__name__}; give a dict of tags and numbers")
+    scalars = []
+    for tag, value in values.items():
+        number = torch.as_tensor(value).detach() if isinstance(value, int | float | Tensor) else None
+        if number is None or number.dim() or number.is_complex():
+            what = type(value).__name__ if number is None else f"{number.dtype} of {tuple(number.shape)}"
+            raise ValueError(
+                f"compute gave {what} for {tag}; give a real number or a tensor without dimensions"
+            )
+        scalars.append(number)
     require_whole_tensors(scalars)
     if len({scalar.dtype for scalar in scalars}) > 1:
         scalars = [wide(scalar) for scalar in scalars]

@@ -1,19 +1,24 @@
 """The parts of a run, built from plain values: data, network, optimizer, trainer, monitors. Nothing is written."""
 
+import contextlib
 import copy
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from pytorch_lightning import Callback, Trainer
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from normexp.config.checks import check_kinds, class_options
 from normexp.config.errors import one_line
 from normexp.config.run_spec import RunSpec
 from normexp.config.targets import build_model, construct, load_data, refused
 from normexp.data.base import DataModule
+from normexp.models.sites import sites_of
+from normexp.monitors.guard import LAZY, is_lazy
 from normexp.training.lightning import quiet_lightning, total_steps
 from normexp.training.lit_model import LitModel
 
@@ -65,6 +70,12 @@ def build(spec: RunSpec, data: DataModule | None = None, *, command: str = "") -
     if start := getattr(model, "start_from", None):  # weights that depend on data
         start(data.rows("train", torch.device("cpu")).take(slice(STARTED_BY))[0])
     kind = type(getattr(model, "network", model)).__name__  # of a network from elsewhere its own
+    if is_lazy(model):
+        raise ValueError(f"model: {kind} {LAZY} in its constructor, or give them sizes")
+    if config["max_steps"] != 0 and not any(p.requires_grad for p in model.parameters()):
+        raise ValueError(f"model: {kind} has no parameter that trains; give it one, or set max_steps=0")
+    with refused("model", kind, "in sites()"):
+        sites_of(model)
     with refused("model", kind, f"on a batch of {(config['batch_size'], *data.input_shape)}"):
         rehearse(model, data, config["batch_size"])
     module = LitModel(
@@ -77,8 +88,34 @@ def build(spec: RunSpec, data: DataModule | None = None, *, command: str = "") -
         decay=config["optimizer"].get("decay", "matrices"),
         tta=getattr(data, "tta", "none"),  # of images alone
     )
+    with refused("optimizer", module.make_optimizer.func.__name__):
+        module.make_optimizers(fused=False)
     monitors = [construct(f"monitor.{key}", node) for key, node in config["monitor"].items() if node]
+    for key, monitor in zip((key for key, node in config["monitor"].items() if node), monitors, strict=True):
+        if not isinstance(monitor, Callback):
+            raise ValueError(
+                f"monitor.{key}: {type(monitor).__name__} is none; derive it from normexp.monitors.Monitor"
+            )
+        with refused(f"monitor.{key}", type(monitor).__name__, "in keys()"):
+            monitor.state_key  # noqa: B018
     return Parts(spec=spec, data=data, module=module, monitors=monitors, command=command)
+
+
+@contextlib.contextmanager
+def no_new_parameters() -> Iterator[None]:
+    """Raise ValueError with one line for a network that makes parameters in this context, which no optimizer has."""
+
+    def refuse(owner: nn.Module, name: str, _: Any) -> None:
+        raise ValueError(
+            f"model: makes a parameter in its forward pass, {name} of {type(owner).__name__}, which no optimizer would "
+            "train; make all layers in its constructor"
+        )
+
+    handle = register_module_parameter_registration_hook(refuse)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def rehearse(model: nn.Module, data: DataModule, batch_size: int) -> None:
@@ -90,13 +127,17 @@ def rehearse(model: nn.Module, data: DataModule, batch_size: int) -> None:
         warnings.simplefilter("ignore")
         try:
             inputs = torch.empty(shape, device="meta", dtype=x.dtype)
-            logits = copy.deepcopy(model).to("meta")(inputs)
+            network = copy.deepcopy(model).to("meta")
+            with no_new_parameters():
+                logits = network(inputs)
         except RuntimeError as error:
             if "meta" not in str(error):
                 raise
             # A layer reads a value. BatchNorm does so to see whether it is frozen.
             inputs = torch.zeros(shape, dtype=x.dtype)
-            logits = copy.deepcopy(model)(inputs)
+            network = copy.deepcopy(model)
+            with no_new_parameters():
+                logits = network(inputs)
     if inputs._version:  # how often something was written into it
         raise ValueError(
             "model: writes into its inputs, so the next evaluation or measurement would see other data; let its first "
