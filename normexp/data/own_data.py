@@ -216,8 +216,6 @@ class OwnData(DataModule):
         made = f"data.path: {self.class_name}.{split}_dataloader()"
         if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
             raise ValueError(f"{made}: give one DataLoader of a Dataset with numbered items")
-        if not len(loader.dataset):
-            raise ValueError(f"data.path: {self.class_name} has no item for {split}; give one at least")
         chooses = getattr(loader.batch_sampler, "sampler", None)
         if type(chooses) not in (SequentialSampler, RandomSampler):
             raise ValueError(
@@ -233,7 +231,10 @@ class OwnData(DataModule):
     def _check_batch(self, split: str) -> None:
         wanted = f"data.path: {self.class_name} must give, for {split} and data.kind={self.kind}, {FORMS[self.kind]}"
         try:
-            x, y = self.make_rows(split, CPU, training=False).take(slice(1))
+            rows = self.make_rows(split, CPU, training=False)
+            if not len(rows):
+                raise ValueError("it has no item")
+            x, y = rows.take(slice(1))
             found = f"it gives {x.dtype} {tuple(x.shape)} and {y.dtype} {tuple(y.shape)}"
         except Exception as error:  # the user's transforms may raise anything
             raise ValueError(f"{wanted}; {said(error)}") from error

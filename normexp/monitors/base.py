@@ -47,7 +47,7 @@ from normexp.monitors.guard import (
     to_module,
     untouched,
 )
-from normexp.monitors.sites import first_tensor, in_vmap, wide
+from normexp.monitors.sites import first_tensor, in_vmap, number_of, wide
 
 Recorded = Mapping[str, Sequence[tuple[int, float]]]  # tag -> (step, value)
 USUAL = 100  # steps from one measurement to the next, in a run without an end
@@ -291,15 +291,7 @@ def to_floats(values: Mapping[str, Tensor]) -> dict[str, float]:
         return {}
     if not isinstance(values, Mapping):
         raise ValueError(f"compute gave {type(values).__name__}; give a dict of tags and numbers")
-    scalars = []
-    for tag, value in values.items():
-        number = torch.as_tensor(value).detach() if isinstance(value, int | float | Tensor) else None
-        if number is None or number.dim() or number.is_complex():
-            what = type(value).__name__ if number is None else f"{number.dtype} of {tuple(number.shape)}"
-            raise ValueError(
-                f"compute gave {what} for {tag}; give a real number or a tensor without dimensions"
-            )
-        scalars.append(number)
+    scalars = [number_of(tag, value) for tag, value in values.items()]
     require_whole_tensors(scalars)
     if len({scalar.dtype for scalar in scalars}) > 1:
         scalars = [wide(scalar) for scalar in scalars]

@@ -1,9 +1,7 @@
 """The parts of a run, built from plain values: data, network, optimizer, trainer, monitors. Nothing is written."""
 
-import contextlib
 import copy
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,32 +88,30 @@ def build(spec: RunSpec, data: DataModule | None = None, *, command: str = "") -
     )
     with refused("optimizer", module.make_optimizer.func.__name__):
         module.make_optimizers(fused=False)
-    monitors = [construct(f"monitor.{key}", node) for key, node in config["monitor"].items() if node]
-    for key, monitor in zip((key for key, node in config["monitor"].items() if node), monitors, strict=True):
+    nodes = {f"monitor.{key}": node for key, node in config["monitor"].items() if node}
+    monitors = [construct(path, node) for path, node in nodes.items()]
+    for path, monitor in zip(nodes, monitors, strict=True):
+        name = type(monitor).__name__
         if not isinstance(monitor, Callback):
-            raise ValueError(
-                f"monitor.{key}: {type(monitor).__name__} is none; derive it from normexp.monitors.Monitor"
-            )
-        with refused(f"monitor.{key}", type(monitor).__name__, "in keys()"):
+            raise ValueError(f"{path}: {name} is none; derive it from normexp.monitors.Monitor")
+        with refused(path, name, "in keys()"):
             monitor.state_key  # noqa: B018
     return Parts(spec=spec, data=data, module=module, monitors=monitors, command=command)
 
 
-@contextlib.contextmanager
-def no_new_parameters() -> Iterator[None]:
-    """Raise ValueError with one line for a network that makes parameters in this context, which no optimizer has."""
+def passed(network: nn.Module, inputs: Tensor) -> Any:
+    """What a network gives. Raises ValueError with one line if its forward pass makes parameters."""
+    known = {id(p) for p in network.parameters()}
 
-    def refuse(owner: nn.Module, name: str, _: Any) -> None:
-        raise ValueError(
-            f"model: makes a parameter in its forward pass, {name} of {type(owner).__name__}, which no optimizer would "
-            "train; make all layers in its constructor"
-        )
+    def refuse(owner: nn.Module, name: str, parameter: nn.Parameter) -> None:
+        if id(parameter) not in known:
+            raise ValueError(
+                f"model: makes a parameter in its forward pass, {name} of {type(owner).__name__}, which no optimizer "
+                "would train; make all layers in its constructor"
+            )
 
-    handle = register_module_parameter_registration_hook(refuse)
-    try:
-        yield
-    finally:
-        handle.remove()
+    with register_module_parameter_registration_hook(refuse):
+        return network(inputs)
 
 
 def rehearse(model: nn.Module, data: DataModule, batch_size: int) -> None:
@@ -127,17 +123,13 @@ def rehearse(model: nn.Module, data: DataModule, batch_size: int) -> None:
         warnings.simplefilter("ignore")
         try:
             inputs = torch.empty(shape, device="meta", dtype=x.dtype)
-            network = copy.deepcopy(model).to("meta")
-            with no_new_parameters():
-                logits = network(inputs)
+            logits = passed(copy.deepcopy(model).to("meta"), inputs)
         except RuntimeError as error:
             if "meta" not in str(error):
                 raise
             # A layer reads a value. BatchNorm does so to see whether it is frozen.
             inputs = torch.zeros(shape, dtype=x.dtype)
-            network = copy.deepcopy(model)
-            with no_new_parameters():
-                logits = network(inputs)
+            logits = passed(copy.deepcopy(model), inputs)
     if inputs._version:  # how often something was written into it
         raise ValueError(
             "model: writes into its inputs, so the next evaluation or measurement would see other data; let its first "

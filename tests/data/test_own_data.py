@@ -107,7 +107,7 @@ def test_an_item_that_cannot_be_read_is_one_line_before_training():
         (own_sets.Bytes, {}, r"must give, for train .* float32 inputs .*gives uint8 \(1, 3, 8, 8\) and int64"),
         (own_sets.Constant, {}, "all samples of the training split have one class; give it two or more"),
         (own_sets.Broken, {}, "RuntimeError: is gone"),
-        (own_sets.NoneToTest, {}, "NoneToTest has no item for test; give one"),
+        (own_sets.NoneToTest, {}, "must give, for test and .* it has no item"),
         (own_sets.NotFinite, {}, "NotFinite, train: .*not finite"),
         (own_sets.Worded, {}, "Worded.num_classes='three': must be a whole number; set data.classes=N"),
         (own_sets.Stream, {}, "Stream.train_dataloader.*give one DataLoader of a Dataset with numbered"),
