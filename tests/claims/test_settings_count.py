@@ -173,7 +173,7 @@ def test_a_moderator_knows_the_words_of_drawn_settings_and_leaves_others_out():
         assert {cell.labels[label].lower() for cell in cells if label in cell.labels} <= sides.keys()
     settings = [
         dataclasses.replace(own, labels={"model": word})
-        for word, effects in (("CNN", [1.0] * 6), ("conv net", [1.0] * 3), ("MLP", [0.1] * 6))
+        for word, effects in (("CNN", [1.0] * 6), ("conv net", [1.0] * 3), ("tanh MLP", [0.1] * 6))
         for own in family(effects)
     ]
     (found,) = count(settings, MORE, 0.95).moderators

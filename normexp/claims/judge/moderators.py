@@ -9,9 +9,9 @@ from scipy import stats
 from normexp.claims.judge.estimate import ALPHA, holm
 
 FEWEST_A_SIDE = 3  # settings
-SIDES = {  # label -> its words in small letters, and the side of each; another word is on none
+SIDES = {  # label -> its last word in small letters, and the side of each; another word is on none
     "model": dict.fromkeys(("cnn", "resnet"), "with")
-    | dict.fromkeys(("mlp", "transformer", "image transformer", "gpt"), "without"),
+    | dict.fromkeys(("mlp", "transformer", "gpt"), "without"),
     "activation": dict.fromkeys(("sigmoid", "tanh"), "saturating")
     | dict.fromkeys(("relu", "relu2", "gelu", "silu", "linear", "identity"), "other"),
 }
@@ -58,7 +58,8 @@ def _fisher(k: int, n: int, other_k: int, other_n: int) -> float:
 
 def _of_kind(label: str, labels: Labels) -> pd.Series:
     """The side of each setting by a label; None where it has none, or one that nobody here knows."""
-    return pd.Series([SIDES[label].get(str(row.get(label)).lower()) for row in labels], dtype=object)
+    words = (str(row.get(label) or None).lower().split() for row in labels)
+    return pd.Series([SIDES[label].get(word) for *_, word in words], dtype=object)
 
 
 def _halves(label: str, labels: Labels) -> pd.Series:
