@@ -46,6 +46,8 @@ def installed(group: str) -> dict[str, str]:
 
 def suggest(word: str, names: list[str]) -> str:
     """`did you mean ...? choose from: ...`, at most eight names; `--help` lists all."""
+    if not names:
+        return "it takes none"
     folded = {re.sub(r"[^a-z0-9]", "", name): name for name in names}
     near = difflib.get_close_matches(re.sub(r"[^a-z0-9]", "", word.lower()), list(folded), n=1)
     hint = f"did you mean {folded[near[0]]}? " if near else ""

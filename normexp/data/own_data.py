@@ -1,6 +1,7 @@
 """A user's own LightningDataModule or Dataset; its items are read when a batch needs them."""
 
 import hashlib
+import operator
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -179,7 +180,12 @@ class OwnData(DataModule):
             raise ValueError(
                 f"data.classes is not set, and {self.class_name} has no num_classes; add data.classes=N"
             )
-        self.num_classes = int(count)
+        try:
+            self.num_classes = operator.index(count)
+        except TypeError:
+            raise ValueError(
+                f"data.path: {self.class_name}.num_classes={count!r:.40}: must be a whole number; set data.classes=N"
+            ) from None
         splits: dict[str, Any] = {split: self.make_rows(split, CPU, training=False) for split in SPLITS}
         if named := getattr(loaders, "fingerprint", None):
             digests, content = {}, named
@@ -225,7 +231,10 @@ class OwnData(DataModule):
     def _check_batch(self, split: str) -> None:
         wanted = f"data.path: {self.class_name} must give, for {split} and data.kind={self.kind}, {FORMS[self.kind]}"
         try:
-            x, y = self.make_rows(split, CPU, training=False).take(slice(1))
+            rows = self.make_rows(split, CPU, training=False)
+            if not len(rows):
+                raise ValueError("it has no item")
+            x, y = rows.take(slice(1))
             found = f"it gives {x.dtype} {tuple(x.shape)} and {y.dtype} {tuple(y.shape)}"
         except Exception as error:  # the user's transforms may raise anything
             raise ValueError(f"{wanted}; {error_line(error)}") from error
@@ -247,6 +256,8 @@ class OwnData(DataModule):
                 rows.batches(chunks), f"reading {split}", len(chunks), console=screen,
                 disable=not screen.is_terminal,
             ):  # fmt: skip
+                if split == "train" and not x.isfinite().all():
+                    raise ValueError("a value of its inputs is not finite, and would end every training")
                 content.update(x.contiguous().numpy().tobytes())
                 content.update(y.contiguous().numpy().tobytes())
                 counts += torch.bincount(y.flatten(), minlength=self.num_classes)

@@ -52,6 +52,17 @@ def to_rows(x: Tensor, channel_dim: int) -> Tensor:
     return x.movedim(channel_dim, -1).flatten(0, -2)
 
 
+def number_of(tag: str, value: Any) -> Tensor:
+    """A number of a measure as a tensor without dimensions. Raises ValueError for what is none."""
+    if not isinstance(value, int | float | Tensor):
+        what = type(value).__name__
+    elif not (number := torch.as_tensor(value).detach()).dim() and not number.is_complex():
+        return number
+    else:
+        what = f"{number.dtype} of {tuple(number.shape)}"
+    raise ValueError(f"compute gave {what} for {tag}; give a real number or a tensor without dimensions")
+
+
 def wide(x: Tensor) -> Tensor:
     """x in float64, if the device has it."""
     return x.float() if x.device.type == "mps" else x.double()

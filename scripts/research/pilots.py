@@ -35,6 +35,7 @@ from normexp.claims.evidence.settings import failed_runs
 from normexp.claims.spec.bank import Bank, load_bank, pilots_file
 from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.population import FACTS, Length
+from normexp.config.errors import one_line_errors
 from normexp.config.run_spec import RunSpec, specs
 from normexp.machine import processor
 from normexp.norms.base import Norm
@@ -345,4 +346,5 @@ if __name__ == "__main__":
     parser.add_argument("bank")
     parser.add_argument("--out", type=Path, default=Path("outputs/pilots"))
     given = parser.parse_args()
-    train_pilots(given.bank, given.out)
+    with one_line_errors():
+        train_pilots(given.bank, given.out)

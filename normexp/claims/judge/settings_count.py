@@ -34,9 +34,8 @@ def number_in(setting: Setting, comparison: Comparison) -> SettingRow:
     """The number of a setting. Raises ValueError for logarithms of values of 0 or below."""
     by_arm = comparison.reads(setting.outcomes)
     together, with_guesses = paired_runs(by_arm), runs_with_guesses(setting, by_arm)
-    mean = _mean(with_guesses, setting, comparison) if with_guesses else None
-    seeds = _seeds(by_arm)
-    margin = comparison.margin_in(with_guesses or {}, setting.quantity)
+    seeds, margin = _seeds(by_arm), comparison.margin_in(with_guesses or {}, setting.quantity)
+    mean = _mean(with_guesses, setting, comparison, margin) if with_guesses else None
     sides = comparison.sides(mean.effect, margin, with_guesses or {}) if mean else set()
     side, mean = (sides.pop(), mean) if len(sides) == 1 else ("failed", None)
     return SettingRow(
@@ -45,7 +44,7 @@ def number_in(setting: Setting, comparison: Comparison) -> SettingRow:
         error=mean.error if mean and seeds > 1 else math.nan,
         margin=margin,
         side=side,
-        trained=_mean(together, setting, comparison).effect if _seeds(together) else None,
+        trained=_mean(together, setting, comparison, margin).effect if _seeds(together) else None,
         seeds=seeds,
         failures={arm: runs.failed for arm, runs in lost_runs([by_arm]).items()},
         holds=side == comparison.rule.true_side,
@@ -78,8 +77,10 @@ def _with_half(by_arm: ByArm, setting: Setting, comparison: Comparison) -> ByArm
     return {arm: replace(runs, values=runs.values + setting.answer / 2) for arm, runs in by_arm.items()}
 
 
-def _mean(by_arm: ByArm, setting: Setting, comparison: Comparison) -> SeedMean:
-    return SeedMean.of(comparison.effects(_with_half(by_arm, setting, comparison)))
+def _mean(by_arm: ByArm, setting: Setting, comparison: Comparison, margin: float) -> SeedMean:
+    runs = _with_half(by_arm, setting, comparison)
+    mean = SeedMean.of(comparison.effects(runs))
+    return replace(mean, effect=comparison.settled(mean.effect, margin, runs))
 
 
 def count(settings: Sequence[Setting], comparison: Comparison, confidence: float) -> Count:
