@@ -150,7 +150,9 @@ def looked_at(limits: Limits) -> str:
     """`MLP, CNN on MNIST, at most depth 12, width 256, 6,000 updates`; empty if no override says it."""
     subject = " on ".join(filter(None, (_names(limits.models), _names(limits.data))))
     first = ("depth", "width")  # the name of which comes before its number
-    sizes = [f"{name} {n:,g}" if name in first else pluralize(n, name) for name, n in limits.sizes.items()]
+    sizes = [
+        f"{name} {n:,g}" if name in first else pluralize(n, name[:-1]) for name, n in limits.sizes.items()
+    ]
     return ", ".join(filter(None, (subject, f"at most {', '.join(sizes)}" if sizes else "")))
 
 

@@ -138,7 +138,7 @@ def test_a_counterexample_says_where_it_is(values, said):
 def test_limits_name_five_and_count_the_rest():
     names = tuple("ABCDEFG")
     limits = Limits(
-        evidence="training", drawn=True, chosen=False, models=names, data=("X",), sizes={"depth": 3, "update": 1200},
+        evidence="training", drawn=True, chosen=False, models=names, data=("X",), sizes={"depth": 3, "updates": 1200},
         equal=True, own="That it helps.",
     )  # fmt: skip
     assert does_not_show(limits) == (
@@ -147,7 +147,7 @@ def test_limits_name_five_and_count_the_rest():
     )
     resnets = dataclasses.replace(limits, own="ResNets that have learned.")
     assert does_not_show(resnets).endswith("Nor does it show: ResNets that have learned.")
-    once = dataclasses.replace(limits, sizes={"epoch": 1.0}, equal=False, own="")
+    once = dataclasses.replace(limits, sizes={"epochs": 1.0}, equal=False, own="")
     assert does_not_show(once).endswith(" on X, at most 1 epoch.")
     five = dataclasses.replace(limits, models=names[:5], chosen=True, drawn=False, equal=False, own="")
     assert does_not_show(five).endswith(
@@ -163,7 +163,7 @@ def test_limits_are_those_of_the_settings_and_of_what_a_claim_sets_itself():
         altered(CLAIMS["P14"], arms=arms, fixed=fixed, cells={}, comparisons=[same], does_not_show="It.")
     )
     assert (found.models, found.data, found.equal, found.own) == (("MLP",), ("MNIST",), True, "It.")
-    assert found.sizes == {"depth": 3, "width": 48, "update": 1200}
+    assert found.sizes == {"depth": 3, "width": 48, "updates": 1200}
     assert "at most depth 8, width" in does_not_show(limits_of(CLAIMS["S91"]))
     assert all(0 < len(does_not_show(limits_of(claim))) < 420 for claim in CLAIMS.values())
     assert few_of(CLAIMS["P08"]) is None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from normexp.claims.spec.cell import labels_of, value_of
 from normexp.claims.spec.claim import Claim
 
-SIZES = {"model.depth": "depth", "model.width": "width", "max_steps": "update", "max_epochs": "epoch"}
+SIZES = {"model.depth": "depth", "model.width": "width", "max_steps": "updates", "max_epochs": "epochs"}
 FEW_SETTINGS = 24  # drawn settings
 
 
@@ -55,7 +55,7 @@ def limits_of(claim: Claim) -> Limits:
     labels = [claim.labels_in(cell.labels) for cell in claim.cells.values()] or list(map(labels_of, runs))
     sizes = {name: numbers_in(key, runs) for key, name in SIZES.items()}
     if claim.drawn and any(value_of("batch_size", overrides) for overrides in chosen):
-        del sizes["update"]
+        del sizes["updates"]
     return Limits(
         evidence=claim.evidence,
         drawn=claim.drawn,
