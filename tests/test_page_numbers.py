@@ -399,6 +399,13 @@ def test_the_study_of_layers_steps():
         assert accuracy.count("%") == 3 or found[0] == found[-1]
 
 
+def test_no_steps_train_16_layers():
+    runs = pd.read_parquet(EVIDENCE / "runs.parquet")
+    runs = runs[runs["asked_by"].astype(str).str.contains(r"\bL2:")]
+    says(text_of("docs/studies/layer_steps/README.md"), "L2, 16 layers (# runs", len(runs))
+    assert {*runs["test_accuracy"].round(4)} == {0.1135}
+
+
 def test_the_study_of_parts():
     arms = {
         "no norm": "none", "BatchNorm": "batchnorm", "frozen after 100 updates": "frozen_100",
