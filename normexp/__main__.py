@@ -6,12 +6,12 @@ import sys
 from typing import NoReturn
 
 
-def start(*words: str) -> NoReturn:
+def start(*arguments: str) -> NoReturn:
     """Run the command that the first word names, and end this process with its status."""
     try:
         from normexp.cli.main import main
 
-        status = main(words)
+        status = main(arguments)
     except (Exception, KeyboardInterrupt) as error:
         from normexp.config.process import INTERRUPTED, say_and_exit, was_interrupted
 

@@ -15,6 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from normexp.format import pluralize
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
@@ -77,7 +79,7 @@ class Study(Recorded):
     folder: Path
 
     def __repr__(self) -> str:
-        return f"Study({self.folder}, {len(self.summaries)} runs)"
+        return f"Study({self.folder}, {pluralize(len(self.summaries), 'run')})"
 
     def _repr_markdown_(self) -> str:
         from normexp.report.page import text_of
@@ -109,10 +111,10 @@ def words_of(
     Args:
         many: a list is an axis of a sweep, `seed=0,1,2`; else it is one value, `[0,1,2]`.
     """
-    words = []
+    arguments = []
     for part in (*settings, keywords):
         if isinstance(part, str):
-            words.append(part)
+            arguments.append(part)
             continue
         if not isinstance(part, Mapping):
             raise ValueError(f'{part!r}: write "key=value", a dictionary, or key=value as a keyword')
@@ -120,8 +122,8 @@ def words_of(
             value = value.tolist() if hasattr(value, "tolist") else value  # of NumPy or torch
             axis = many and isinstance(value, list | tuple | range)
             text = ",".join(map(_word, value)) if axis else _word(value)
-            words.append(f"{key.replace('__', '.')}={text}")
-    return words
+            arguments.append(f"{key.replace('__', '.')}={text}")
+    return arguments
 
 
 def _word(value: Any) -> str:
@@ -172,16 +174,16 @@ def train(
         from normexp.config.targets import DataOfLaunch
         from normexp.training.train import train as train_run
 
-        words = last_of_each([*words_of(overrides, settings), *_allowing(allow_targets)])
-        allow_from(words)
+        argv = last_of_each([*words_of(overrides, settings), *_allowing(allow_targets)])
+        allow_from(argv)
         use_folder(config_dir)
         try:
             data = DataOfLaunch()
-            (spec,) = specs(words, data=data)
+            (spec,) = specs(argv, data=data)
         except Exception as error:  # Hydra's errors have many lines
             raise ValueError(one_line(error)) from None
         try:
-            summary = train_run(spec, f"normexp train {shlex.join(words)}", data.take(spec.config))
+            summary = train_run(spec, f"normexp train {shlex.join(argv)}", data.take(spec.config))
         except SystemExit as interrupted:
             raise KeyboardInterrupt("interrupted; the same call goes on from there") from interrupted
         except ValueError as error:  # such as a network that does not take its images
@@ -210,12 +212,12 @@ def sweep(
     from normexp.config.folder import using
     from normexp.config.options import last_of_each
 
-    words = last_of_each([*words_of(overrides, settings, many=True), *_allowing(allow_targets)])
-    _command("train", "-m", *folder_options, *words)
+    argv = last_of_each([*words_of(overrides, settings, many=True), *_allowing(allow_targets)])
+    _command("train", "-m", *folder_options, *argv)
 
     with using(config_dir, allow_targets):  # where a preset of the user's own lies
-        cfg, _ = compose([word for word in words if word.startswith(("experiment=", "name=", "outputs="))])
-    return Study(Path(cfg.outputs) / (study_of(words) or cfg.name))
+        cfg, _ = compose([word for word in argv if word.startswith(("experiment=", "name=", "outputs="))])
+    return Study(Path(cfg.outputs) / (study_of(argv) or cfg.name))
 
 
 def verify(claim: str, **options: Any) -> dict[str, dict[str, Any]]:

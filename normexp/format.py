@@ -68,9 +68,9 @@ def require_plain(path: str, value: Any) -> None:
     if isinstance(value, dict):
         for key, item in value.items():
             if isinstance(key, bool):
-                words = "on, yes or true" if key else "off, no or false"
+                spellings = "on, yes or true" if key else "off, no or false"
                 raise ValueError(
-                    f"{path or 'a key'}: YAML reads {words} as no text; quote it: '{words.split(',')[0]}'"
+                    f"{path or 'a key'}: YAML reads {spellings} as no text; quote it: '{spellings.split(',')[0]}'"
                 )
             require_plain(path or "a key", key)
             require_plain(f"{path}.{key}".lstrip("."), item)
@@ -104,10 +104,10 @@ def uncapitalized(text: str) -> str:
     return text[:1].lower() + text[1:] if word[1:].lower() == word[1:] else text
 
 
-def pluralize(number: int, word: str) -> str:
-    """1 seed, 3 seeds, 4 depths, 2 batch sizes, 1,149 images"""
-    ending = "" if number == 1 else "es" if word.endswith(("s", "ch")) else "s"
-    return f"{number:,} {word}{ending}"
+def pluralize(number: float, word: str) -> str:
+    """1 seed, 3 batches, 20 epochs, 2 batch sizes, 1,149 images, 0.5 minutes"""
+    ending = "" if number == 1 else "es" if word.endswith(("s", "tch")) else "s"
+    return f"{f'{number:,g}' if isinstance(number, float) else f'{number:,}'} {word}{ending}"
 
 
 MOST_LAYERS = 20_000

@@ -63,9 +63,9 @@ def checkout() -> dict[str, Any] | None:
 
 @cache  # the process loaded its code when it started
 def _checkout(root: Path) -> dict[str, Any] | None:
-    def git(*words: str) -> str:
+    def git(*arguments: str) -> str:
         return subprocess.run(
-            ["git", "--no-optional-locks", *words], cwd=root, stdin=subprocess.DEVNULL,
+            ["git", "--no-optional-locks", *arguments], cwd=root, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=SECONDS, check=True,
         ).stdout  # fmt: skip
 

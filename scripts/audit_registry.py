@@ -32,8 +32,8 @@ def rows_at(commit: str) -> set[Key] | None:
     return {(row["subject"], row["date"]) for row in map(json.loads, text.splitlines())}
 
 
-def _git(*words: str) -> str | None:
-    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
+def _git(*arguments: str) -> str | None:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
     return done.stdout if done.returncode == 0 else None
 
 
@@ -44,11 +44,11 @@ def plan_mistakes(folder: Path, runs: pd.DataFrame, rows: list[Row]) -> list[str
         protocol = {"plan": yaml.safe_load(path.read_text())}
         if path.stem == "learned":
             protocol["predictions"] = json.loads((folder / "predictions.json").read_text())
-        own = [row for row in rows if row.subject == f"plan {path.stem}"]
-        if own[-1].protocol != digest(protocol):
-            mistakes.append(f"{own[-1].subject}: is not what was registered")
-        if before(own[0].date, runs[runs["asked_by"] == f"plan:{path.stem}"]).any():
-            mistakes.append(f"{own[0].subject}: has runs from before it was registered")
+        registered = [row for row in rows if row.subject == f"plan {path.stem}"]
+        if registered[-1].protocol != digest(protocol):
+            mistakes.append(f"{registered[-1].subject}: is not what was registered")
+        if before(registered[0].date, runs[runs["asked_by"] == f"plan:{path.stem}"]).any():
+            mistakes.append(f"{registered[0].subject}: has runs from before it was registered")
     return mistakes
 
 
@@ -61,10 +61,10 @@ def main() -> int:
         row = latest(rows, subject_of(claim.id, claim.bank))
         if not claim.drawn or row is None:
             continue
-        own = runs[
+        chosen = runs[
             runs["asked_by"].map(lambda asked, name=claim.id: f"{name}:" in asked and OF_BANK not in asked)
         ]
-        for commit, dirty in {*zip(own["commit"], own["dirty"], strict=True)}:
+        for commit, dirty in {*zip(chosen["commit"], chosen["dirty"], strict=True)}:
             checked += 1
             if dirty or not commit:
                 mistakes.append(f"{claim.id}: runs of no clean commit ({commit[:12]})")

@@ -116,11 +116,11 @@ def in_turn(overrides: list[str], seconds: float, *, light_in_every_step: bool =
     from normexp.training.train import PreparedRun
 
     watch = InTurn(bare_step(overrides), seconds)
-    with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()):
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         every = [
             f"monitor.{name}.every_n_steps=1" for name in ("activations", "gradients") if light_in_every_step
         ]
-        (spec,) = specs(["recipe=plain", "optimizer=sgd", *overrides, *ENDLESS, *every, f"outputs={place}"])
+        (spec,) = specs(["recipe=plain", "optimizer=sgd", *overrides, *ENDLESS, *every, f"outputs={folder}"])
         parts = build(spec)
         parts.monitors.append(watch)
         spec.folder.mkdir(parents=True)
@@ -130,16 +130,16 @@ def in_turn(overrides: list[str], seconds: float, *, light_in_every_step: bool =
 
 def steps(given: argparse.Namespace) -> Iterator[tuple[str, Pairs]]:
     """A training step with logging, TensorBoard, the bar and the default monitors, over a bare loop's."""
-    for name, words in MODELS.items():
+    for name, overrides in MODELS.items():
         if given.only in name:
-            yield name, in_turn(words, given.seconds)
+            yield name, in_turn(overrides, given.seconds)
 
 
 def monitors(given: argparse.Namespace) -> Iterator[tuple[str, Pairs]]:
     """A step with the light monitors in every step over a bare loop's; at their default pace they measure 20 times."""
-    for name, words in MODELS.items():
+    for name, overrides in MODELS.items():
         if given.only in name:
-            yield name, in_turn(words, given.seconds, light_in_every_step=True)
+            yield name, in_turn(overrides, given.seconds, light_in_every_step=True)
 
 
 def norms(given: argparse.Namespace) -> Iterator[tuple[str, Pairs]]:
@@ -188,42 +188,42 @@ def commands(given: argparse.Namespace) -> Iterator[tuple[str, Pairs]]:
     """Seconds of whole commands here over those in another checkout, in turn."""
     if given.against is None:
         raise SystemExit("Error: --against: is missing; name another checkout")
-    for name, words in COMMANDS.items():
+    for name, argv in COMMANDS.items():
         if given.only in name:
             yield (
                 name,
-                [(whole(words, ROOT), whole(words, given.against.resolve())) for _ in rounds(given.seconds)],
+                [(whole(argv, ROOT), whole(argv, given.against.resolve())) for _ in rounds(given.seconds)],
             )
 
 
-def whole(words: str, checkout: Path) -> float:
+def whole(argv: str, checkout: Path) -> float:
     """Seconds of a command with the code of a checkout, from start to end."""
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"PYTHONPATH": str(checkout)}
         start = time.perf_counter()
-        command = [sys.executable, *words.replace("OUT", place).split()]
+        command = [sys.executable, *argv.replace("OUT", folder).split()]
         subprocess.run(command, cwd=checkout, env=environment, check=True, capture_output=True)
         return time.perf_counter() - start
 
 
 def growth(given: argparse.Namespace) -> Iterator[tuple[str, Pairs]]:
     """Seconds of a plan of 10,000 runs (30 are allowed) and of a table of as many (20)."""
-    words = "train.py -m norm=none,batchnorm,layernorm,groupnorm,rmsnorm seed=range(2000) --plan outputs=OUT"
-    yield "plan of 10,000 runs", [(whole(words, ROOT), 30.0)]
+    argv = "train.py -m norm=none,batchnorm,layernorm,groupnorm,rmsnorm seed=range(2000) --plan outputs=OUT"
+    yield "plan of 10,000 runs", [(whole(argv, ROOT), 30.0)]
     from normexp.runs import load_summaries
 
-    with tempfile.TemporaryDirectory() as place:
-        whole_words = f"train.py norm=layernorm max_epochs=1 outputs={place} name=one".split()
-        subprocess.run([sys.executable, *whole_words], cwd=ROOT, check=True, capture_output=True)
-        (path,) = Path(place).rglob("summary.json")
+    with tempfile.TemporaryDirectory() as out:
+        of_one_run = f"train.py norm=layernorm max_epochs=1 outputs={out} name=one".split()
+        subprocess.run([sys.executable, *of_one_run], cwd=ROOT, check=True, capture_output=True)
+        (path,) = Path(out).rglob("summary.json")
         summary = json.loads(path.read_text())
         for seed in range(10_000):
-            folder = Path(place) / "many" / f"s{seed}"
+            folder = Path(out) / "many" / f"s{seed}"
             folder.mkdir(parents=True)
             changed = summary | {"config": summary["config"] | {"seed": seed}, "hash": f"{seed:064x}"}
             (folder / "summary.json").write_text(json.dumps(changed))
         start = time.perf_counter()
-        load_summaries(Path(place) / "many")
+        load_summaries(Path(out) / "many")
         yield "table of 10,000 runs", [(time.perf_counter() - start, 20.0)]
 
 
@@ -242,14 +242,14 @@ def main(arguments: list[str]) -> None:
     given = parser.parse_args(arguments)
     for name in given.names:
         for case, pairs in MEASUREMENTS[name](given):
-            ratios = [own / reference for own, reference in pairs]
+            ratios = [ours / reference for ours, reference in pairs]
             low, middle, high = (
                 statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
             )
-            own, reference = (statistics.median(side) for side in zip(*pairs, strict=True))
+            ours, reference = (statistics.median(side) for side in zip(*pairs, strict=True))
             print(
                 f"{name:9} {case:24} {middle:6.3f} ({low:.3f} to {high:.3f}), {len(pairs)} rounds, "
-                f"{own:.4g} s over {reference:.4g} s",
+                f"{ours:.4g} s over {reference:.4g} s",
                 flush=True,
             )
 

@@ -9,7 +9,6 @@ python scripts/documentation.py gallery FOLDER       # docs/gallery.md: what `no
 
 import json
 import re
-import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -88,16 +87,25 @@ def limits() -> str:
 
 
 def read_study(folder: Path) -> dict[str, Any]:
-    """The results of README's study: its sentence, its table and every value behind them. Copies its figure."""
+    """The results of README's study: its sentence, its table and every value behind them. Draws its figure, narrower
+    than on a report's page, so that its letters can be read on a telephone."""
+    from normexp.report.drawing import WIDTH, save
+    from normexp.report.figures.results import by_level
     from normexp.report.finding import finding
     from normexp.report.study import open_study
+    from normexp.report.style import Style, drawing_style
     from normexp.report.tables import comparison, markdown
 
     study = open_study(folder)
     compared = comparison(study, "none")
-    shutil.copy(folder / "report" / "figures" / "final.png", FIGURE)
+    command = re.sub(r"\S*/train\.py", "train.py", study.command.partition(" outputs=")[0])
+    with drawing_style():
+        drawing = by_level(study, Style(study.arms))
+        drawing.name = FIGURE.stem
+        drawing.figure.set_figwidth(WIDTH / 2)
+        save(drawing, FIGURE.parent, command)
     return {
-        "command": re.sub(r"\S*/train\.py", "train.py", study.command.partition(" outputs=")[0]),
+        "command": command,
         "finding": finding(study, compared),
         "table": markdown(study, compared).partition("\n\nPaired difference")[0],
         "values": study.chosen[["arm", study.x, "seed", study.metric]].values.tolist(),
@@ -145,7 +153,7 @@ def gallery(folder: Path) -> str:
     return markdown_page("gallery.md.j2", figures=made, minutes=minutes)
 
 
-def main(page: str = "", *words: str) -> None:
+def main(page: str = "", *arguments: str) -> None:
     """Write a page."""
     if page == "norms":
         fill(DOCS / "norms.md", norms())
@@ -153,13 +161,13 @@ def main(page: str = "", *words: str) -> None:
         fill(DOCS / "check.md", {"limits": limits()})
     elif page == "readme":
         record = json.loads(RECORD.read_text())
-        for word in words:
+        for word in arguments:
             part, _, folder = word.partition("=")
             record[part] = {"study": read_study, "walk": read_walk}[part](Path(folder))
         RECORD.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
         fill(README, readme(record))
     elif page == "gallery":
-        (DOCS / "gallery.md").write_text(gallery(Path(*words)))
+        (DOCS / "gallery.md").write_text(gallery(Path(*arguments)))
     else:
         sys.exit(__doc__)
 

@@ -63,13 +63,13 @@ def on_page_markdown(markdown: str, page: "Page", config: "MkDocsConfig", files:
 
     def there(match: re.Match[str]) -> str:
         path, mark, anchor = match[2].partition("#")
-        place = posixpath.normpath(posixpath.join("" if above else "docs", path))
-        inside = place.removeprefix("docs/").replace(".ipynb", ".md")
+        target = posixpath.normpath(posixpath.join("" if above else "docs", path))
+        inside = target.removeprefix("docs/").replace(".ipynb", ".md")
         inside = "index.md" if inside == "README.md" else inside
         page = files.get_file_from_path(inside)
         if page and page.inclusion.is_included():
             return f"{match[1]}{inside}{mark}{anchor})"
-        return f"{match[1]}{URLS['Repository']}/blob/main/{place})" if (ROOT / place).exists() else match[0]
+        return f"{match[1]}{URLS['Repository']}/blob/main/{target})" if (ROOT / target).exists() else match[0]
 
     markdown = re.sub(r'(<img src=")docs/', r"\1", markdown) if above else markdown
     return re.sub(r"(\]\()(?!\w+:|#)([^)\s]+)\)", there, markdown)

@@ -134,13 +134,13 @@ def compute(run: str) -> dict[str, Any]:
         # another choice takes the options of the last one along
         chosen = {other: old for other, old in chosen.items() if not other.startswith(f"{key}.")}
         chosen[key] = value
-    with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()):
-        text = Path(place, "text.txt")
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        text = Path(folder, "text.txt")
         text.write_text("".join(chr(97 + n * n * n % 26) for n in range(20_000)))
-        images = draw_images(Path(place, "images"))
-        places = {"{text}": str(text), "{images}": str(images)}
-        words = [f"{key}={places.get(value, value)}" for key, value in chosen.items()]
-        made = normexp.train(*words, outputs=place)
+        images = draw_images(Path(folder, "images"))
+        paths = {"{text}": str(text), "{images}": str(images)}
+        overrides = [f"{key}={paths.get(value, value)}" for key, value in chosen.items()]
+        made = normexp.train(*overrides, outputs=folder)
         assert made.folder is not None
         state = torch.load(made.folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
     found = made.summary["metrics"]

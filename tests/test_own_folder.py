@@ -11,7 +11,9 @@ from normexp.cli.main import run
 from normexp.cli.new import begin
 from normexp.cli.verify import verify
 from normexp.config.compose import compose
-from normexp.config.folder import VARIABLE, own_folder, use_folder
+from normexp.config.folder import ALLOWED, VARIABLE, own_folder, use_folder
+from normexp.config.run_spec import resolved, specs
+from normexp.training.build import build
 
 DATA = '''
 import torch
@@ -86,6 +88,132 @@ def test_choices_of_the_folder_compose_and_are_gone_afterwards(folder):
     assert own_folder() is None
     with pytest.raises(Exception, match="my_norm"):
         compose(["norm=my_norm"])
+
+
+PARTS = """
+import sys
+import torch
+from torch import nn
+from normexp.monitors import Monitor
+
+
+class Plain(nn.Module):
+    def __init__(self, num_features, channel_dim=1, *, layer=1):
+        super().__init__()
+        self.num_features = num_features
+
+
+class Raises(Plain):
+    def forward(self, x):
+        raise ValueError("no way")
+
+class Exits(Plain):
+    def forward(self, x):
+        sys.exit(0)
+
+class Late(Plain):
+    def forward(self, x):
+        self.gain = nn.Parameter(torch.ones(self.num_features))
+        return x * self.gain
+
+class InEachPass(Plain):
+    def forward(self, x):
+        return nn.LayerNorm(self.num_features, device=x.device)(x)
+
+class Lazy(Plain):
+    def __init__(self, *args, **named):
+        super().__init__(*args, **named)
+        self.inner = nn.LazyBatchNorm1d()
+
+class Speechless(nn.Module):
+    def __init__(self, input_shape, num_classes, norm):
+        super().__init__()
+
+
+class Unplaced(Speechless):
+    accepts = "image"
+
+    def __init__(self, input_shape, num_classes, norm):
+        super().__init__(input_shape, num_classes, norm)
+        self.gain = nn.Parameter(torch.ones(1))
+
+    def sites(self):
+        return [1, 2]
+
+
+class Untrained(Unplaced):
+    def __init__(self, *args, **named):
+        super().__init__(*args, **named)
+        self.requires_grad_(False)
+
+
+class Without(Monitor):
+    def compute(self, module, batches, step):
+        return {}
+
+
+class Foreign:
+    def __init__(self, every_n_steps):
+        pass
+
+
+class Nothing:
+    def __init__(self, params, lr):
+        pass
+"""
+REFUSED = [
+    ("norm", "Raises", r"model: MLP fails on a batch of \(64, 1, 8, 8\): ValueError: no way"),
+    ("norm", "Exits", "model: MLP fails on a batch .*SystemExit"),
+    (
+        "norm",
+        "Late",
+        "makes a parameter in its forward pass, gain of Late, .*make all layers in its constructor",
+    ),
+    ("norm", "InEachPass", "makes a parameter in its forward pass, .* of LayerNorm"),
+    ("norm", "Lazy", "MLP has lazy layers without a size"),
+    ("model", "Speechless", "accepts=None: says not what it reads; write accepts"),
+    ("model", "Unplaced", r"Unplaced fails in sites\(\): TypeError"),
+    ("model", "Untrained", "Untrained has no parameter that trains"),
+    ("monitor", "Without", r"monitor.part: Without fails in keys\(\)"),
+    ("monitor", "Foreign", "monitor.part: Foreign is none; derive it from normexp.monitors.Monitor"),
+    ("optimizer", "Nothing", "optimizer: Nothing fails with its options"),
+]
+
+
+@pytest.mark.parametrize(("group", "name", "message"), REFUSED, ids=[name for _, name, _ in REFUSED])
+def test_a_part_that_cannot_work_is_one_line_before_training(group, name, message, folder, monkeypatch):
+    module = f"parts_{name.lower()}"
+    (folder / f"{module}.py").write_text(PARTS)
+    (folder / "configs" / group).mkdir(exist_ok=True)
+    node = f"_target_: {module}.{name}\n"
+    text = f"part: {{_target_: {module}.{name}, every_n_steps: 1}}\n" if group == "monitor" else node
+    text += {"optimizer": "lr: ${lr}\n_partial_: true\n", "monitor": ""}.get(group, "_partial_: true\n")
+    (folder / "configs" / group / "part.yaml").write_text(text)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setenv(ALLOWED, module)
+    use_folder("configs")
+    with refused(message):
+        build(
+            *specs(
+                [f"{group}=part", "lr=0.1", "trainer=cpu", *([] if group == "monitor" else ["monitor=none"])]
+            )
+        )
+
+
+def test_a_choice_of_the_folder_does_not_take_the_name_of_one_of_normexps(folder):
+    """Hydra would silently take the other one."""
+    (folder / "configs" / "norm" / "my_norm.yaml").rename(folder / "configs" / "norm" / "batchnorm.yaml")
+    use_folder("configs")
+    compose(["norm=layernorm"])  # which has no other
+    with refused("norm=batchnorm is normexp's own; name the file my_batchnorm.yaml"):
+        compose(["norm=batchnorm"])
+
+
+def test_an_interpolation_without_a_value_names_its_key(folder):
+    (folder / "configs" / "norm" / "my_norm.yaml").write_text("_target_: my_norm.MyNorm\neps: ${nothing}\n")
+    use_folder("configs")
+    with refused("norm.eps: Interpolation key 'nothing' not found"):
+        resolved(compose(["norm=my_norm"])[0])
 
 
 def test_a_folder_that_is_not_there_is_one_line(folder, capsys):

@@ -56,12 +56,12 @@ def compose_each_word(cells: Sequence[Sequence[str]]) -> None:
     """Compose cells until each word has been in one, numbers once a key, so that a typo is answered before the imports,
     which take seconds. Raises ValueError with one line."""
     seen: set[str] = set()
-    for words in cells:
-        kinds = {NUMBER.sub("=number", word) for word in words}
+    for cell in cells:
+        kinds = {NUMBER.sub("=number", word) for word in cell}
         if not kinds <= seen:
             seen |= kinds
             try:
-                checked(Root, plain_values(compose(words)[0]))
+                checked(Root, plain_values(compose(cell)[0]))
             except Exception as error:  # Hydra's errors have many lines
                 raise ValueError(one_line(error)) from None
 

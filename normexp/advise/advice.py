@@ -9,11 +9,13 @@ from typing import Any
 
 import yaml
 
-from normexp.advise.nearest import NUMBERS, Measured, difference, nearest, outside
+from normexp.advise.nearest import NUMBERS, difference, nearest, outside
+from normexp.claims.judge.outcomes import Setting
 from normexp.claims.spec.cell import NAMES, label
 from normexp.config.compose import compose
 from normexp.config.options import key_of
 from normexp.config.process import fast_imports
+from normexp.format import pluralize
 
 LEARNED = Path(__file__).with_name("learned.json")  # of scripts/research/two_questions.py
 ANSWERS = Path(__file__).with_name("answers.yaml")
@@ -23,7 +25,7 @@ IMAGES = {"mnist": 60_000, "fashion_mnist": 60_000, "kmnist": 60_000, "cifar10":
 
 
 def advice(
-    settings: Sequence[Measured],
+    settings: Sequence[Setting],
     norms: Sequence[str],
     labels: Mapping[str, str],
     bank: str,
@@ -42,12 +44,12 @@ def advice(
         f"your setting: {', '.join(f'{key} {shown(value)}' for key, value in labels.items())}",
         f"outside of what was measured: {'; '.join(beyond)}" if beyond else "inside of what was measured",
         *([f"not compared: {', '.join(unread)}"] if unread else []),
-        f"the nearest of the {len(settings)} settings of bank {bank}: test errors at each norm's best rate. Distance: "
-        "doublings of numbers, and 2 for another word",
+        f"the nearest of {pluralize(len(settings), 'setting')} of bank {bank}: test errors at each norm's best rate."
+        " Distance: doublings of numbers, and 2 for another word",
     ]
     for distance, point in nearest(settings, labels, SHOWN):
         lines.append(f"  {point.name}  distance {distance:.1f}: {errors(point, norms)}")
-        lines.append(f"        {apart(labels, point.cell.labels)}")
+        lines.append(f"        {apart(labels, point.labels)}")
     kind = [row for row in json.loads(LEARNED.read_text()) if row["model"] == labels["model"]]
     lines.append(f"{labels['model']}s that have learned, at each norm's best rate, mean over seeds:")
     lines += [learned(row, norms) for row in kind] or ["  none was measured"]
@@ -89,9 +91,9 @@ def learned(row: Mapping[str, Any], norms: Sequence[str]) -> str:
     return f"  {row['model']} on {row['data']}, {row['updates']:,} updates: {found} ({row['seeds']} seeds)"
 
 
-def errors(point: Measured, norms: Sequence[str]) -> str:
+def errors(point: Setting, norms: Sequence[str]) -> str:
     """The errors of a measured setting in %; a failed run counts as a guess."""
-    return ", ".join(f"{norm} {100 * point.setting.values_of(norm).mean():.2f}%" for norm in norms)
+    return ", ".join(f"{norm} {100 * point.values_of(norm).mean():.2f}%" for norm in norms)
 
 
 OPTIMIZERS = {"sgd": "SGD", "adamw": "AdamW", "adam": "Adam"}

@@ -2,56 +2,40 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-
-import pandas as pd
 
 from normexp.claims.evidence.grid import OF_BANK, grid_of_bank, runs_of
 from normexp.claims.evidence.rates import tuned_runs
-from normexp.claims.evidence.settings import failed_runs
+from normexp.claims.evidence.settings import answer_of, failed_runs
 from normexp.claims.evidence.table import EVIDENCE, runs_in
 from normexp.claims.judge.outcomes import Setting
 from normexp.claims.spec.bank import Bank
-from normexp.claims.spec.cell import EARLY, BankCell
+from normexp.claims.spec.cell import EARLY
 
 NUMBERS = ("updates", "batch size", "depth", "width", "examples")
 WORDS = ("data", "model", "activation", "initialization", "optimizer", "place of the norm")
 ANOTHER = 2.0  # doublings that another word counts as; a choice
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """A finished setting at its final length, with the error on test of every norm."""
-
-    name: str
-    cell: BankCell
-    setting: Setting
-
-
-def measured(bank: Bank, evidence: Path = EVIDENCE) -> list[Measured]:
-    """The settings of a bank's grid of which the evidence has every norm, in the order drawn."""
+def measured(bank: Bank, evidence: Path = EVIDENCE) -> list[Setting]:
+    """The settings of a bank's grid, at their final length, of which the evidence has every norm: their errors on test,
+    in the order drawn."""
     table = runs_in(evidence)
-    table = table[[f"{OF_BANK}{bank.name}" in words.split() for words in table["asked_by"]]]
+    table = table[[f"{OF_BANK}{bank.name}" in asked_by.split() for asked_by in table["asked_by"]]]
     grid, cells = grid_of_bank(bank), bank.grid
     arms = grid[["setting", "arm", "level", "overrides"]].drop_duplicates()
-    runs, points = runs_of(arms.merge(table[["overrides", "seed", "lr"]], on="overrides"), table), []
+    runs, found = runs_of(arms.merge(table[["overrides", "seed", "lr"]], on="overrides"), table), []
     for name in arms["setting"].unique():
         cell, here = cells[name], runs[runs["setting"] == name]
         if name.endswith(f"-{EARLY}") or here["arm"].nunique() < len(bank.norms):
             continue
-        points.append(Measured(name, cell, _setting(cell, tuned_runs(here, "error"))))
-    return points
-
-
-def _setting(cell: BankCell, runs: pd.DataFrame) -> Setting:
-    answers = runs["answers"].iloc[0]
-    failed = failed_runs(runs, cell)
-    table = runs.assign(factor="", value=1 - runs["test_accuracy"], failed=failed)
-    return Setting.of_table(
-        table, cell.name, quantity="error", guess=1 - cell.chance,
-        answer=1 / (cell.validation if math.isnan(answers) else answers), labels=cell.labels,
-    )  # fmt: skip
+        best = tuned_runs(here, "error")
+        results = best.assign(factor="", value=1 - best["test_accuracy"], failed=failed_runs(best, cell))
+        guess, answer = 1 - cell.chance, answer_of(cell, best)
+        found.append(
+            Setting.of_table(results, name, quantity="error", guess=guess, answer=answer, labels=cell.labels)
+        )
+    return found
 
 
 def difference(here: Mapping[str, str], there: Mapping[str, str]) -> dict[str, float]:
@@ -63,18 +47,16 @@ def difference(here: Mapping[str, str], there: Mapping[str, str]) -> dict[str, f
     return {key: size for key, size in found.items() if size}
 
 
-def nearest(
-    settings: Sequence[Measured], labels: Mapping[str, str], most: int
-) -> list[tuple[float, Measured]]:
+def nearest(settings: Sequence[Setting], labels: Mapping[str, str], most: int) -> list[tuple[float, Setting]]:
     """(distance, setting) of the nearest settings, those with the same kind of model first. The distance is the sum of
     the differences."""
-    found = [(sum(difference(labels, point.cell.labels).values()), point) for point in settings]
-    return sorted(found, key=lambda row: (row[1].cell.labels["model"] != labels["model"], row[0]))[:most]
+    found = [(sum(difference(labels, point.labels).values()), point) for point in settings]
+    return sorted(found, key=lambda row: (row[1].labels["model"] != labels["model"], row[0]))[:most]
 
 
-def outside(settings: Sequence[Measured], labels: Mapping[str, str]) -> list[str]:
+def outside(settings: Sequence[Setting], labels: Mapping[str, str]) -> list[str]:
     """The labels of a setting that lie outside of what was measured, on networks of its kind if there are any."""
-    all_labels = [point.cell.labels for point in settings]
+    all_labels = [point.labels for point in settings]
     alike = [row for row in all_labels if row["model"] == labels["model"]] or all_labels
     reasons = []
     for key in (key for key in (*WORDS, *NUMBERS) if key in labels and any(key in row for row in alike)):

@@ -93,7 +93,7 @@ class Check(types.ModuleType):
 
 
 SIGNATURE = inspect.signature(Check.__call__)
-OPTIONS = [key for key, own in SIGNATURE.parameters.items() if own.kind is own.KEYWORD_ONLY]
+OPTIONS = [key for key, p in SIGNATURE.parameters.items() if p.kind is p.KEYWORD_ONLY]
 sys.modules[__name__].__class__ = Check
 __doc__ = (
     f"{__doc__}\nnormexp.check{str(SIGNATURE).replace('self, ', '', 1)}\n\n{inspect.getdoc(Check.__call__)}"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from normexp.check.places import Place
+from normexp.check.norm_sites import NormSite
 from normexp.check.trace import Trace, trace
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import loss_of
@@ -37,10 +37,10 @@ class Modes:
     moments: dict[str, list[Moments]]
 
 
-def modes(step: nn.Module, batches: Batches, tracked: list[Place]) -> Modes:
+def modes(step: nn.Module, batches: Batches, tracked: list[NormSite]) -> Modes:
     """See `Modes`. Call it on a copy in eval mode."""
     running, apart = float(loss_of(step, batches.held_out)), {}
-    stored = {place.path: [part.clone() for part in place.running] for place in tracked}
+    stored = {norm.path: [part.clone() for part in norm.running] for norm in tracked}
     passes = [own_statistics(step, batch, tracked) for batch in (batches.training, batches.held_out)]
     for passed, _ in passes:
         if passed.error is not None:
@@ -53,30 +53,30 @@ def modes(step: nn.Module, batches: Batches, tracked: list[Place]) -> Modes:
 
 
 def own_statistics(
-    step: nn.Module, batch: Any, tracked: list[Place]
+    step: nn.Module, batch: Any, tracked: list[NormSite]
 ) -> tuple[Trace, dict[str, list[Moments]]]:
     """A pass in which these norms take the batch's statistics, and path -> those of each call; not those of each
     sample, as InstanceNorm's. Call it on a copy in eval mode."""
-    for place in tracked:
-        place.module.train()
+    for norm in tracked:
+        norm.module.train()
     passed, found = trace(step, batch, tracked), defaultdict(list)
     step.eval()
     for call in passed.calls:
-        if call.mean.shape == call.place.running[0].shape:
-            found[call.place.path].append(Moments(call.mean, call.var, call.values))
+        if call.mean.shape == call.norm.running[0].shape:
+            found[call.norm.path].append(Moments(call.mean, call.var, call.values))
     return passed, found
 
 
-def estimate_anew(step: nn.Module, others: list[Any], tracked: list[Place]) -> None:
+def estimate_anew(step: nn.Module, others: list[Any], tracked: list[NormSite]) -> None:
     """Set running statistics to those that batches give, each with the same weight and variances of correction 1, as
     `update_bn` estimates them. Call it on a copy in eval mode."""
     found: dict[str, list[Moments]] = defaultdict(list)
     for batch in others:
         for path, calls in own_statistics(step, batch, tracked)[1].items():
             found[path] += calls
-    for place in tracked:
-        if calls := found[place.path]:
-            mean, var = place.running
+    for norm in tracked:
+        if calls := found[norm.path]:
+            mean, var = norm.running
             mean.copy_(torch.stack([call.mean for call in calls]).mean(0))
             stored = [call.var * call.values / max(call.values - 1, 1) for call in calls]
             var.copy_(torch.stack(stored).mean(0))

@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,11 +12,14 @@ import yaml
 
 from normexp.check.network import Network
 from normexp.check.result import Finding, NotChecked
-from normexp.check.trace import Call, Place
+from normexp.check.trace import Call, NormSite
 
 FOLDER = Path(__file__).parent / "findings"
 TEXTS: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "findings.yaml").read_text(encoding="utf-8"))
 MOST_NAMED = 8  # layers in a line of code
+ONE = re.compile(
+    r"(?<!of )\b1 (norm|parameter|tensor|channel|sample|value)s\b"
+)  # the texts count in the plural; `1 of 1 norms` may stay
 
 
 class Found:
@@ -26,30 +30,30 @@ class Found:
         number: see `Finding`; by default how many layers there are.
         case: which of the finding's texts are meant.
         path: the worst of the layers, by default the first.
-        words: what else stands in the texts. A function gives the word for the worst layer.
+        fields: what else stands in the texts. A function gives the word for the worst layer.
     """
 
     def __init__(
         self,
-        layers: Iterable[str | Place | Call] = (),
+        layers: Iterable[str | NormSite | Call] = (),
         number: float | None = None,
         case: str = "",
         path: str = "",
-        **words: Any,
+        **fields: Any,
     ) -> None:
         self.layers = tuple(dict.fromkeys(map(path_of, layers)))
         self.number = len(self.layers) if number is None else number
-        self.case, self.words, self.path = case, words, path or next(iter(self.layers), "")
+        self.case, self.fields, self.path = case, fields, path or next(iter(self.layers), "")
 
 
-def path_of(layer: str | Place | Call) -> str:
+def path_of(layer: str | NormSite | Call) -> str:
     """The path of a layer, a norm, or the norm of a call."""
-    place = layer.place if isinstance(layer, Call) else layer
-    return place if isinstance(place, str) else place.path
+    norm = layer.norm if isinstance(layer, Call) else layer
+    return norm if isinstance(norm, str) else norm.path
 
 
 def above(
-    measured: Iterable[tuple[str | Place | Call, float]], limit: float = 0.0, case: str = "", **words: Any
+    measured: Iterable[tuple[str | NormSite | Call, float]], limit: float = 0.0, case: str = "", **fields: Any
 ) -> Iterator[Found]:
     """The largest number above a limit, with all layers that are; nothing if there is none. A layer counts with the
     largest of its numbers."""
@@ -59,7 +63,7 @@ def above(
         largest[path] = max(number, largest.get(path, number))
     if layers := [path for path, number in largest.items() if number > limit]:
         worst = max(layers, key=largest.__getitem__)
-        yield Found(layers, largest[worst], case, worst, **words)
+        yield Found(layers, largest[worst], case, worst, **fields)
 
 
 Look = Callable[[Network, SimpleNamespace], Iterable[Found]]
@@ -96,14 +100,15 @@ class Kind:
         """The finding in words."""
         number, layers, path = measured.number, measured.layers, measured.path
         texts = self.texts | self.texts.get("cases", {}).get(measured.case, {})
-        words: dict[str, Any] = {"number": number, "count": len(layers)}
-        words["of"] = len(network.places) + len(network.attempt.heard)
-        words |= {key: word(path) if callable(word) else word for key, word in measured.words.items()}
-        words |= {"path": path, "code": network.code(path), "codes": codes(network, layers, self.id)}
-        words["paths"] = listed(layers, self.id)
-        said = {key: texts[key].format(**words) for key in ("severity", "sentence", "quantity", "fix")}
-        said["fix"] = said["fix"].removeprefix("  # or ")  # of a text that began with a word that is empty
-        return Finding(self.id, number=number, layers=layers, why=self.why, verdicts=self.verdicts, **said)
+        fields: dict[str, Any] = {"number": number, "count": len(layers)}
+        fields["of"] = len(network.norms) + len(network.attempt.heard)
+        fields |= {key: word(path) if callable(word) else word for key, word in measured.fields.items()}
+        fields |= {"path": path, "code": network.code(path), "codes": codes(network, layers, self.id)}
+        fields["paths"] = listed(layers, self.id)
+        parts = {key: texts[key].format(**fields) for key in ("severity", "sentence", "quantity", "fix")}
+        parts["sentence"] = ONE.sub(r"1 \1", parts["sentence"])
+        parts["fix"] = parts["fix"].removeprefix("  # or ")  # of a text that began with a word that is empty
+        return Finding(self.id, number=number, layers=layers, why=self.why, verdicts=self.verdicts, **parts)
 
 
 def listed(paths: Sequence[str], id: str = "") -> str:

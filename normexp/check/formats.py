@@ -26,10 +26,10 @@ def to_github(result: Result) -> str:
 
 def _annotation(result: Result, finding: Finding) -> str:
     file, number = result.source_of(finding)
-    place = {"file": file, "line": str(number)} if file else {}
-    words = place | {"title": f"normexp {finding.id}"}
-    said = ",".join(f"{key}={printable(value.translate(PROPERTY))}" for key, value in words.items())
-    return f"::{GITHUB[finding.severity]} {said}::{printable(message(finding).translate(MESSAGE))}"
+    location = {"file": file, "line": str(number)} if file else {}
+    properties = location | {"title": f"normexp {finding.id}"}
+    listed = ",".join(f"{key}={printable(value.translate(PROPERTY))}" for key, value in properties.items())
+    return f"::{GITHUB[finding.severity]} {listed}::{printable(message(finding).translate(MESSAGE))}"
 
 
 def message(finding: Finding) -> str:
@@ -102,17 +102,17 @@ def _explanation(id: str) -> Iterator[str]:
     kind = KINDS[id]
     cases = [kind.texts, *kind.texts.get("cases", {}).values()]
 
-    def said(key: str) -> str:
+    def text_of(key: str) -> str:
         texts = dict.fromkeys(re.sub(r"{[^}]*}", "...", str(case[key])) for case in cases if key in case)
         return "\n    ".join(texts)
 
     yield f"{id} ({', '.join(dict.fromkeys(case['severity'] for case in cases if 'severity' in case))})"
-    yield f"  what:   {said('sentence')}"
+    yield f"  what:   {text_of('sentence')}"
     yield f"  why:    {kind.why}"
-    yield f"  number: {said('quantity')}"
+    yield f"  number: {text_of('quantity')}"
     for name, (value, unit, reason) in kind.texts.get("limits", {}).items():
         yield f"  limit:  {name} = {value} {unit}; {reason}"
-    yield f"  fix:    {said('fix')}"
+    yield f"  fix:    {text_of('fix')}"
     if kind.verdicts:
         yield f"  evidence: normexp verify claim={','.join(kind.verdicts)}"
     yield f"  ignore: --ignore {id}, or --ignore '{id}@layer.*' for some layers; --select {id} asks nothing else"

@@ -129,17 +129,17 @@ class Data:
     batches: Batches
     whole: Batches
     size: int | None
-    said: list[str]
+    notes: list[str]
 
 
 def two_batches(data: Any, module: nn.Module, samples: int, seed: int = 0) -> Data:
     """The first two batches of a loader or a data module, the first and the last of a list, or one batch twice. None
     makes random inputs up."""
-    said: list[str] = []
+    notes: list[str] = []
     require_object("loader", data)
     if data is None:
         data = made_up(module, samples)
-        said.append("inputs are random numbers: pass data for findings about values")
+        notes.append("inputs are random numbers: pass data for findings about values")
     if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
         kind = type(data).__name__
         raise ValueError(f"loader: a {kind} gives single samples; pass DataLoader(it, batch_size=...)")
@@ -155,13 +155,13 @@ def two_batches(data: Any, module: nn.Module, samples: int, seed: int = 0) -> Da
     if 0 in (size, size_of(found[-1])):
         raise ValueError("loader: gives a batch without samples; pass batches of at least one")
     for given, taken in zip(floats(found[0]), floats(whole.training), strict=True):
-        if given != taken and not said:
+        if given != taken and not notes:
             made = "rounded to" if given.itemsize > taken.itemsize else "made"
-            said.append(
+            notes.append(
                 f"{name_of(given)} of the batches is {made} {name_of(taken)}, the network's type: a call of your own "
                 "must do so, too"
             )
-    return Data(Batches(*(cut(batch, samples) for batch in whole)), whole, size, said)
+    return Data(Batches(*(cut(batch, samples) for batch in whole)), whole, size, notes)
 
 
 def described(batch: Any) -> str:

@@ -27,7 +27,7 @@ from normexp.check.inputs import (
     root_of,
     seeded,
 )
-from normexp.check.places import SELF, Place, gain_type, norms_of
+from normexp.check.norm_sites import SELF, NormSite, gain_type, norms_of
 from normexp.check.result import NotChecked
 from normexp.check.trace import Call, Trace, trace
 from normexp.config.errors import why
@@ -61,21 +61,21 @@ class Network:
 
     def __post_init__(self) -> None:
         self.root, self.samples = root_of(self.step), size_of(self.batches.training)
-        self.modules, self.places = dict(self.root.named_modules()), norms_of(self.step)
-        self.tracked = [place for place in self.places if place.tracked]
+        self.modules, self.norms = dict(self.root.named_modules()), norms_of(self.step)
+        self.tracked = [norm for norm in self.norms if norm.tracked]
 
     @cached_property
     def training_loader(self) -> Any:
         """The loader of the training, alone or of a data module; None if the user passed batches."""
         if hasattr(self.data, "train_dataloader"):
             return self.data.train_dataloader()
-        own = self.data.loader if isinstance(self.data, FirstBatch) else self.data
-        return own if isinstance(own, DataLoader) else None
+        loader = self.data.loader if isinstance(self.data, FirstBatch) else self.data
+        return loader if isinstance(loader, DataLoader) else None
 
     def samples_in(self, call: Call) -> int:
         """Samples that a call of a norm gets: all of the batch, or fewer where a network takes it in parts."""
         batch, shape = self.samples or 1, call.x.shape
-        time_first = len(shape) == 3 and shape[1] == batch and call.place.channel_dim(3) != 1
+        time_first = len(shape) == 3 and shape[1] == batch and call.norm.channel_dim(3) != 1
         return batch if time_first else min(shape[0], batch)
 
     def gets_a_part(self, call: Call) -> bool:
@@ -84,12 +84,12 @@ class Network:
 
     def statistic_of(self, call: Call) -> int:
         """Samples in one statistic of a call over the batch when that is not cut; ghost BatchNorm takes parts of it."""
-        own = getattr(call.place.module, "virtual_batch_size", None)
-        return own or (self.samples_in(call) if self.gets_a_part(call) else self.counted)
+        virtual = getattr(call.norm.module, "virtual_batch_size", None)
+        return virtual or (self.samples_in(call) if self.gets_a_part(call) else self.counted)
 
     def values(self, call: Call) -> int:
         """How many values enter one statistic of a call when the batch is not cut."""
-        if call.place.kind != "batch" or self.samples is None or self.batch_size is None:
+        if call.norm.kind != "batch" or self.samples is None or self.batch_size is None:
             return call.values
         return call.values * self.statistic_of(call) // self.samples_in(call)
 
@@ -101,7 +101,9 @@ class Network:
         return self.batch_size
 
     @contextlib.contextmanager
-    def quiet(self, *, train: bool, without: Iterable[Place] = (), wide: bool = False) -> Iterator[nn.Module]:
+    def quiet(
+        self, *, train: bool, without: Iterable[NormSite] = (), wide: bool = False
+    ) -> Iterator[nn.Module]:
         """The module in a copy of its state, in training mode (layers that are frozen in eval mode stay so while the
         rest trains) or in eval mode; some norms may be made the identity, and `wide` leaves autocast out. Afterwards
         everything is put back."""
@@ -110,10 +112,10 @@ class Network:
                 self.step.eval()
             elif not self.root.training:
                 self.step.train()
-            for place in without:
-                place.module.register_forward_hook(keep_input)
-            functions = {place.module.name for place in without if isinstance(place.module, CalledFunction)}
-            with Skipped(functions, self.places) if functions else contextlib.nullcontext():
+            for norm in without:
+                norm.module.register_forward_hook(keep_input)
+            functions = {norm.module.name for norm in without if isinstance(norm.module, CalledFunction)}
+            with Skipped(functions, self.norms) if functions else contextlib.nullcontext():
                 yield self.step
 
     def autocast(self, enabled: bool = True) -> contextlib.AbstractContextManager:
@@ -128,7 +130,7 @@ class Network:
     def attempt(self) -> Trace:
         """One training pass, forward and backward, or as far as it came."""
         with self.quiet(train=True) as step:
-            seen = trace(step, self.batches.training, self.places, hear=True)
+            seen = trace(step, self.batches.training, self.norms, hear=True)
         seen.loss_by = self.step.origin.how if isinstance(self.step, Step) else "its training_step"
         return seen
 
@@ -155,7 +157,7 @@ class Network:
         """The calls whose statistics were measured. Raises NotChecked if there are none."""
         if calls := [call for call in self.calls if call.understood]:
             return calls
-        if all(place.kind == "none" for place in self.places):
+        if all(norm.kind == "none" for norm in self.norms):
             return []
         raise NotChecked("no norm whose formula is known runs in the training pass")
 
@@ -167,7 +169,7 @@ class Network:
         if all(math.isfinite(call.largest) and call.finite for call in calls):
             return calls
         with self.quiet(train=True, wide=True) as step:
-            wide = trace(step, self.batches.training, self.places)
+            wide = trace(step, self.batches.training, self.norms)
         return calls if wide.error is not None else wide.calls
 
     @property
@@ -201,9 +203,9 @@ class Network:
         for batch in self.others:
             with self.quiet(train=False) as step, torch.no_grad():
                 seen = trace(step, batch, [])
-                own, _ = own_statistics(step, batch, self.tracked)
-            if not any(passed.error or passed.skipped for passed in (seen, own)):
-                yield batch, seen.loss, own.loss
+                by_batch, _ = own_statistics(step, batch, self.tracked)
+            if not any(passed.error or passed.skipped for passed in (seen, by_batch)):
+                yield batch, seen.loss, by_batch.loss
 
     def loss_anew(self, batches: list[Any]) -> float:
         """The mean loss of batches with running statistics that are estimated anew: for each half from the other."""
@@ -240,9 +242,9 @@ class Network:
     def parameters(self) -> dict[nn.Parameter, str]:
         """The parameters of the norms themselves -> their names."""
         return {
-            p: place.named(name)
-            for place in self.places
-            for name, p in place.module.named_parameters(recurse=False)
+            p: norm.named(name)
+            for norm in self.norms
+            for name, p in norm.module.named_parameters(recurse=False)
         }
 
     @property
@@ -250,13 +252,13 @@ class Network:
         """Names of the tensors of norms, beside parameters, that training changes: running statistics, and what changed
         in the training pass."""
         names: list[str] = []
-        for place in self.places:
-            if place.tracked and place.follows_batches and (place.module.training or not self.root.training):
-                counts = getattr(place.module, "num_batches_tracked", None) is not None
-                held = [*(place.layer.running or ()), *(["num_batches_tracked"] if counts else [])]
+        for norm in self.norms:
+            if norm.tracked and norm.follows_batches and (norm.module.training or not self.root.training):
+                counts = getattr(norm.module, "num_batches_tracked", None) is not None
+                held = [*(norm.layer.running or ()), *(["num_batches_tracked"] if counts else [])]
             else:
-                held = self.attempt.changed.get(place.path, [])
-            names += map(place.named, held)
+                held = self.attempt.changed.get(norm.path, [])
+            names += map(norm.named, held)
         return names
 
     def require_watched(self, statistics: bool) -> None:
@@ -270,21 +272,21 @@ class Network:
                 "variance that eval mode uses; if it is a norm, keep them as nn.BatchNorm does"
             )
 
-        for place in self.met if statistics else ():
-            if place.tracked and place.kind == "unknown":
+        for norm in self.met if statistics else ():
+            if norm.tracked and norm.kind == "unknown":
                 raise NotChecked(
-                    f"{place.path} has running statistics and is not understood: {place.layer.stays}"
+                    f"{norm.path} has running statistics and is not understood: {norm.layer.stays}"
                 )
 
     @property
-    def met(self) -> list[Place]:
+    def met(self) -> list[NormSite]:
         """The norms, as their calls in the training pass know them."""
-        called = {call.place: call.place for call in self.attempt.calls}
-        return [called.get(place, place) for place in (*self.places, *self.attempt.heard)]
+        called = {call.norm: call.norm for call in self.attempt.calls}
+        return [called.get(norm, norm) for norm in (*self.norms, *self.attempt.heard)]
 
     def counts(self) -> str:
         """The norms, counted: `4 LayerNorm, 1 F.rms_norm`."""
-        counts = Counter(place.name for place in (*self.places, *self.attempt.heard))
+        counts = Counter(norm.name for norm in (*self.norms, *self.attempt.heard))
         return ", ".join(f"{count} {name}" for name, count in counts.items())
 
     def in_short(self) -> str:
@@ -296,8 +298,8 @@ class Network:
 
     def not_understood(self) -> list[str]:
         """`4 CohereLayerNorm are not understood: ...`, for each class on whose statistics nothing can be said."""
-        unknown = [place for place in self.met if place.kind == "unknown"]
-        counts = Counter((place.name, place.layer.stays) for place in unknown)
+        unknown = [norm for norm in self.met if norm.kind == "unknown"]
+        counts = Counter((norm.name, norm.layer.stays) for norm in unknown)
         return [
             f"{count} {name} {'is' if count == 1 else 'are'} not understood: {reason}"
             for (name, reason), count in counts.items()
@@ -305,20 +307,20 @@ class Network:
 
     def in_words(self) -> list[str]:
         """Over what each norm normalizes in the training pass, and its types; norms that are alike are one line."""
-        alike: dict[str, dict[nn.Module, Place]] = defaultdict(dict)
+        alike: dict[str, dict[nn.Module, NormSite]] = defaultdict(dict)
         for call in self.attempt.calls:
             types = " -> ".join(name_of(kind) for kind in (call.x.dtype, call.gives) if kind)
-            if (gain := gain_type(call.place)) is not None:
+            if (gain := gain_type(call.norm)) is not None:
                 types += f", gain {name_of(gain)}"
-            alike[f"{call.place.words(call.x.shape)}; {types}"][call.place.module] = call.place
-        for place in self.places:
-            if place.kind == "none":  # DyT, for one
-                alike["takes no statistic"][place.module] = place
+            alike[f"{call.norm.description(call.x.shape)}; {types}"][call.norm.module] = call.norm
+        for norm in self.norms:
+            if norm.kind == "none":  # DyT, for one
+                alike["takes no statistic"][norm.module] = norm
         lines = []
-        for words, norms in alike.items():
+        for description, norms in alike.items():
             first, *more = norms.values()
-            names = "/".join(dict.fromkeys(place.name for place in norms.values()))
-            lines.append(f"{first.path} ({names}){f' and {len(more)} more' * bool(more)}: {words}")
+            names = "/".join(dict.fromkeys(norm.name for norm in norms.values()))
+            lines.append(f"{first.path} ({names}){f' and {len(more)} more' * bool(more)}: {description}")
         return lines
 
     def code(self, path: str) -> str:
@@ -332,12 +334,12 @@ class Network:
 class Skipped(TorchFunctionMode):
     """Makes the norms that a network calls as functions of some names the identity, but not those of its layers."""
 
-    def __init__(self, names: set[str], places: list[Place]) -> None:
+    def __init__(self, names: set[str], norms: list[NormSite]) -> None:
         super().__init__()
         self.names, self.inside = names, 0
-        for place in places:
-            place.module.register_forward_pre_hook(lambda *_: self.enter(1))
-            place.module.register_forward_hook(lambda *_: self.enter(-1), always_call=True)
+        for norm in norms:
+            norm.module.register_forward_pre_hook(lambda *_: self.enter(1))
+            norm.module.register_forward_hook(lambda *_: self.enter(-1), always_call=True)
 
     def enter(self, step: int) -> None:
         self.inside += step

@@ -15,10 +15,10 @@ def optimizer_of(module: nn.Module, given: Any = None) -> tuple[Any, str]:
 
     Raises ValueError with one line if what was given is no optimizer."""
     if given is not None:
-        if not (own := flat(given)):
+        if not (optimizers := flat(given)):
             kind = type(given).__name__
             raise ValueError(f"optimizer={kind}: has no param_groups; pass an optimizer of torch, or several")
-        return joined(own), ""
+        return joined(optimizers), ""
     configure = getattr(module, "configure_optimizers", None)
     inherited = getattr(type(module), "configure_optimizers", None) is LightningModule.configure_optimizers
     if not callable(configure) or inherited:
@@ -27,8 +27,8 @@ def optimizer_of(module: nn.Module, given: Any = None) -> tuple[Any, str]:
         with untouched(module):
             made = list(flat(configure()))
     except Exception as error:  # any of a user's module, which may ask for a trainer
-        said = " ".join(str(error).split())[:120]
-        return None, f"the module's configure_optimizers raises {type(error).__name__} here ({said})"
+        message = " ".join(str(error).split())[:120]
+        return None, f"the module's configure_optimizers raises {type(error).__name__} here ({message})"
     return joined(made), ""
 
 

@@ -75,14 +75,14 @@ def source_named(word: str) -> str:
     return written(imported(word, "NETWORK"))
 
 
-def data_named(words: str) -> Any:
+def data_named(value: str) -> Any:
     """The data that a word names: `package:loader`, or a shape, 32x3x224x224, for standard normal numbers. Two with a
     comma are batches: the first is trained on, the second held out; of a loader its first batch."""
-    if "," not in words:
-        return one_data(words)
-    if re.fullmatch(r"\d+(,\d+)+", words):
-        raise ValueError(f"--data={words}: a shape is written {words.replace(',', 'x')}")
-    parts = [one_data(word) for word in words.split(",")]
+    if "," not in value:
+        return one_data(value)
+    if re.fullmatch(r"\d+(,\d+)+", value):
+        raise ValueError(f"--data={value}: a shape is written {value.replace(',', 'x')}")
+    parts = [one_data(word) for word in value.split(",")]
     return [part if is_batch(part) else next(iter(part)) for part in parts]
 
 

@@ -73,8 +73,8 @@ class Finding:
 
     def where(self, most: int = 3) -> str:
         """The first layers, and how many there are: `layer1.bn1, layer1.bn2, ... (20)`."""
-        shown = ", ".join(self.layers[:most])
-        return shown if len(self.layers) <= most else f"{shown}, ... ({len(self.layers)})"
+        named = ", ".join(self.layers[:most])
+        return named if len(self.layers) <= most else f"{named}, ... ({len(self.layers)})"
 
 
 @dataclass
@@ -144,8 +144,8 @@ class Result:
         """(file, line) of the code of a finding's first layer: in the present folder if any is, else where the network
         is written, else the layer's class; ("", 0) if nothing is known."""
         found = [self.sources[layer] for layer in finding.layers if layer in self.sources]
-        own = [place for place in found if not Path(place).is_absolute()]
-        file, _, line = next(iter([*own, *filter(None, [self.source]), *found]), "").rpartition(":")
+        relative = [source for source in found if not Path(source).is_absolute()]
+        file, _, line = next(iter([*relative, *filter(None, [self.source]), *found]), "").rpartition(":")
         return file, int(line or 0)
 
     def to_json(self) -> str:
@@ -183,7 +183,7 @@ def show(result: Result, console: Console | None = None) -> None:
     for line in result.norms[:MOST_NORMS]:
         say(shown(f"  {line}", style="dim"))
     if (more := len(result.norms) - MOST_NORMS) > 0:
-        say(shown(f"  and {more} more lines; --json has them", style="dim"))
+        say(shown(f"  and {pluralize(more, 'more line')}; --json has them", style="dim"))
     for finding in result.findings:
         say()
         say(shown(f"{finding.severity} {finding.id}: ", COLORS[finding.severity]), shown(finding.sentence))

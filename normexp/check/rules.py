@@ -8,10 +8,11 @@ from pathlib import Path
 
 from normexp.check.result import SEVERITIES, Finding, Result
 from normexp.config.options import suggest
+from normexp.format import pluralize
 from normexp.runs.files import write_text
 
 VERSION = 1  # of a baseline's form
-Known = dict[tuple[str, str], int]  # (id, layer or "") -> the place of its worst severity in SEVERITIES
+Known = dict[tuple[str, str], int]  # (id, layer or "") -> the index of its worst severity in SEVERITIES
 
 
 @dataclass
@@ -59,8 +60,8 @@ class Rules:
             if not rest:
                 result.ignored.append(finding)
             elif len(rest) < len(finding.layers):
-                said = f"{finding.sentence} (The other {len(finding.layers) - len(rest)} of its layers are ignored.)"
-                kept.append(replace(finding, layers=tuple(rest), sentence=said))
+                text = f"{finding.sentence} ({pluralize(len(finding.layers) - len(rest), 'other layer')} ignored.)"
+                kept.append(replace(finding, layers=tuple(rest), sentence=text))
             else:
                 kept.append(finding)
         result.findings = kept
@@ -70,15 +71,15 @@ class Rules:
             result.facts.append(f"baseline: {gone} of its findings are gone, in part or whole; write it anew")
 
 
-def several(words: str | Sequence[str]) -> Sequence[str]:
+def several(values: str | Sequence[str]) -> Sequence[str]:
     """Several words where one may be given alone."""
-    return (words,) if isinstance(words, str) else words
+    return (values,) if isinstance(values, str) else values
 
 
 def matches(word: str, id: str, layer: str) -> bool:
     """Whether `id` or `id@glob` names a finding at a layer."""
-    own, at, glob = word.partition("@")
-    return own == id and (not at or fnmatch.fnmatchcase(layer, glob))
+    name, at, glob = word.partition("@")
+    return name == id and (not at or fnmatch.fnmatchcase(layer, glob))
 
 
 def require_known(argument: str, id: str, ids: Iterable[str]) -> None:
@@ -94,8 +95,8 @@ def read_baseline(path: str | Path) -> Known:
         known: Known = {}
         for row in rows:
             for layer in row["layers"] or [""]:
-                place = SEVERITIES.index(row["severity"])
-                known[row["id"], layer] = min(place, known.get((row["id"], layer), place))
+                severity = SEVERITIES.index(row["severity"])
+                known[row["id"], layer] = min(severity, known.get((row["id"], layer), severity))
         return known
     except FileNotFoundError:
         raise ValueError(f"baseline={path}: no such file; --write-baseline writes it") from None

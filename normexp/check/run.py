@@ -17,6 +17,7 @@ from normexp.check.result import SEVERITIES, NotChecked, Result
 from normexp.check.rules import Rules, read_baseline
 from normexp.check.sources import sources_of
 from normexp.config.errors import why
+from normexp.format import pluralize
 from normexp.monitors.batches import Step, as_step, target_name
 from normexp.monitors.guard import (
     LAZY,
@@ -49,11 +50,11 @@ def check(module: nn.Module, loader: Any = None, **options: Any) -> Result:
     given.optimizer, absent = optimizer_of(module, given.optimizer)
     network = _called(module, loader, data, given)
     if data.size is not None and data.size > given.samples:
-        cut = f"batches cut from {data.size} to {given.samples} samples; samples= (--samples) sets how many"
-        data.said.append(cut if network.cut else "batches are not cut: a part of one fails")
+        cut = f"batches cut from {data.size} to {pluralize(given.samples, 'sample')}; set by samples= (--samples)"
+        data.notes.append(cut if network.cut else "batches are not cut: a part of one fails")
     if isinstance(network.attempt.error, WrongLoss):
         raise network.attempt.error
-    if not network.places and not network.attempt.heard:
+    if not network.norms and not network.attempt.heard:
         raise ValueError(f"module={name}: {without_norms(network)}; there is nothing to check")
     result = Result(name)
     for id, kind in declared().items():
@@ -72,7 +73,7 @@ def check(module: nn.Module, loader: Any = None, **options: Any) -> Result:
     result.facts = [
         network.in_short(),
         *network.not_understood(),
-        *data.said,
+        *data.notes,
         *([f"{absent}: pass optimizer="] if absent else []),
     ]
     rules.judge(result)
@@ -98,8 +99,8 @@ def _called(module: nn.Module, loader: Any, data: Data, given: CheckOptions) -> 
             network = whole
     takes = "" if given.loss or step is module else target_name(module, data.whole.training)
     if network.attempt.error is not None and takes:
-        told = tried(Step(module, probe=True, takes=takes))
-        network = told if told.attempt.error is None else network
+        with_targets = tried(Step(module, probe=True, takes=takes))
+        network = with_targets if with_targets.attempt.error is None else network
     if loader is None and step is module and network.attempt.error is not None:
         raise ValueError(
             f"loader: random inputs are no batch of its training_step ({why(network.attempt.error)}); pass data"
@@ -107,9 +108,9 @@ def _called(module: nn.Module, loader: Any, data: Data, given: CheckOptions) -> 
     if isinstance(network.attempt.error, NoTarget) and isinstance(loader, FirstBatch):
         # A loop shows what its network takes, and no targets.
         network = tried(as_step(module, probe=True))
-        data.said.append("loss= needs targets and is left out; run the loop over w.over(loader)")
+        data.notes.append("loss= needs targets and is left out; run the loop over w.over(loader)")
     if isinstance(given.loss, nn.Module) and any(map(is_norm, given.loss.modules())):
-        data.said.append(
+        data.notes.append(
             "norms of loss= are not checked; pass a module that holds both, with a training_step"
         )
     return network
@@ -125,8 +126,8 @@ def without_norms(network: Network) -> str:
         return f"{path} {reason}"
     if seen.changed:
         path, names = next(iter(seen.changed.items()))
-        said = f"{path or 'the network'} changes {', '.join(names)} as it trains, not as BatchNorm does"
-        return f"has no normalization layer that is known ({said})"
+        changed = f"{path or 'the network'} changes {', '.join(names)} as it trains, not as BatchNorm does"
+        return f"has no normalization layer that is known ({changed})"
     return "has no normalization layer that is known"
 
 

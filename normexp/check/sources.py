@@ -18,7 +18,7 @@ def sources_of(root: nn.Module, layers: list[str]) -> dict[str, str]:
     linecache.checkcache()
     modules = dict(root.named_modules())
     found = {layer: source_of(modules, layer) for layer in layers}
-    return {layer: place for layer, place in found.items() if place}
+    return {layer: source for layer, source in found.items() if source}
 
 
 def source_of(modules: dict[str, nn.Module], layer: str) -> str:
@@ -26,13 +26,13 @@ def source_of(modules: dict[str, nn.Module], layer: str) -> str:
     path, held = layer, ""
     while True:
         owner = modules.get(path)  # None for the name of a parameter
-        if owner is not None and (place := written(type(owner), held)) and not Path(place).is_absolute():
-            return place
+        if owner is not None and (source := written(type(owner), held)) and not Path(source).is_absolute():
+            return source
         if not path:
             break
         path, _, held = path.rpartition(".")
-    own = modules.get(layer) or modules.get(layer.rpartition(".")[0])
-    return written(type(own)) if own is not None else ""
+    module = modules.get(layer) or modules.get(layer.rpartition(".")[0])
+    return written(type(module)) if module is not None else ""
 
 
 @cache

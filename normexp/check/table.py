@@ -16,7 +16,7 @@ def table(folder: Path) -> dict[str, Any]:
 
     Raises ValueError with one line for a key that may not stand there, or a file that is no TOML.
     """
-    found = (place / "pyproject.toml" for place in (folder.resolve(), *folder.resolve().parents))
+    found = (parent / "pyproject.toml" for parent in (folder.resolve(), *folder.resolve().parents))
     if (path := next((file for file in found if file.is_file()), None)) is None:
         return {}
     try:

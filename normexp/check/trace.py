@@ -15,7 +15,7 @@ from torch.nn.modules.module import register_module_forward_hook
 from torch.utils.checkpoint import CheckpointFunction
 
 from normexp.check.inputs import root_of
-from normexp.check.places import OTHERWISE, Place, heard_place
+from normexp.check.norm_sites import OTHERWISE, NormSite, heard_norm
 from normexp.check.result import NotChecked
 from normexp.config.errors import why
 from normexp.models.sites import Site, sites_of
@@ -50,7 +50,7 @@ class Call:
         reentrant: whether it ran without gradients inside a reentrant checkpoint.
     """
 
-    place: Place
+    norm: NormSite
     mean: Tensor
     var: Tensor
     values: int
@@ -74,7 +74,7 @@ class Call:
     @property
     def spread(self) -> Tensor:
         """What eps is added to: the variance, or for layers that do not center the mean square, (statistics,)."""
-        return self.var if self.place.centers else self.var + self.mean.square()
+        return self.var if self.norm.centers else self.var + self.mean.square()
 
     @property
     def masked(self) -> bool:
@@ -110,7 +110,7 @@ class Trace:
     random: bool = False
     calls: list[Call] = field(default_factory=list)
     gradients: dict[str, float | None] = field(default_factory=dict)
-    heard: list[Place] = field(default_factory=list)
+    heard: list[NormSite] = field(default_factory=list)
     error: Exception | None = None
     inside: str = ""
     changed: dict[str, list[str]] = field(default_factory=dict)
@@ -127,42 +127,42 @@ class Trace:
             "gradients of 0": not any(sizes),
             "gradients that are no numbers": not all(map(math.isfinite, sizes)),
         }
-        if how := next((words for words, true in gives.items() if true), ""):
+        if how := next((fault for fault, true in gives.items() if true), ""):
             raise NotChecked(f"pass another loss= or other batches: this loss gives parameters {how}")
         return self.gradients
 
 
-def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = False) -> Trace:
+def trace(step: nn.Module, batch: Any, norms: list[NormSite], *, hear: bool = False) -> Trace:
     """Run one training pass, forward and backward, on the module as it is: call it in `Network.quiet`. `hear` also
     finds norms that are no layers of it.
 
     An error of the pass is part of the result, with the norm in which it came.
     """
-    seen, of_module = Trace(), {place.module: place for place in places}
+    seen, of_module = Trace(), {norm.module: norm for norm in norms}
     paths = {module: path for path, module in root_of(step).named_modules()} if hear else {}
     # id of an output -> itself, how often it was written into, and the path of its innermost layer
     left: dict[int, tuple[weakref.ref, int, str]] = {}
     begun: list[Call] = []
 
-    def enter(place: Place, args: tuple, kwargs: dict) -> None:
-        x, seen.inside = first_tensor(args, kwargs), place.path
-        place = place.called_with(any(v is not x and v is not None for v in (*args, *kwargs.values())))
-        if x is None or not x.numel() or place.kind == "none":
+    def enter(norm: NormSite, args: tuple, kwargs: dict) -> None:
+        x, seen.inside = first_tensor(args, kwargs), norm.path
+        norm = norm.called_with(any(v is not x and v is not None for v in (*args, *kwargs.values())))
+        if x is None or not x.numel() or norm.kind == "none":
             return
-        with watching(seen, place, x):
-            call = measured(place, x, args, kwargs)
+        with watching(seen, norm, x):
+            call = measured(norm, x, args, kwargs)
             call.before, call.channels = maker(x), channel_axis(x)
             seen.calls.append(call)
             begun.append(call)
 
-    def leave(place: Place, output: Any) -> None:
+    def leave(norm: NormSite, output: Any) -> None:
         seen.inside = ""
-        if begun and begun[-1].place == place and isinstance(output, Tensor):
+        if begun and begun[-1].norm == norm and isinstance(output, Tensor):
             call = begun.pop()
-            with watching(seen, place, output):
+            with watching(seen, norm, output):
                 call.gives, call.finite = output.dtype, bool(output.detach().isfinite().all())
-                if call.understood and not call.place.explains(call.x, output):
-                    call.place, call.values = call.place.not_understood(OTHERWISE), 0
+                if call.understood and not call.norm.explains(call.x, output):
+                    call.norm, call.values = call.norm.not_understood(OTHERWISE), 0
 
     def maker(x: Tensor) -> str:
         made = left.get(id(x))
@@ -177,22 +177,22 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
         return path if step is root_of(step) else path.removeprefix("model").lstrip(".")
 
     def heard(site: Site, x: Tensor) -> Callable[[Tensor], None] | None:
-        if site.kind != "norm" or (place := heard_place(site.module, inside(handle.path), x, step)) is None:
+        if site.kind != "norm" or (norm := heard_norm(site.module, inside(handle.path), x, step)) is None:
             return None
-        seen.heard.append(place)
-        enter(place, (x,), {})
-        return lambda output: leave(place, output)
+        seen.heard.append(norm)
+        enter(norm, (x,), {})
+        return lambda output: leave(norm, output)
 
     handles: list[Any] = []
-    for module, place in of_module.items():
+    for module, norm in of_module.items():
         handles.append(
             module.register_forward_pre_hook(
-                lambda _, args, kwargs, place=place: enter(place, args, kwargs), with_kwargs=True
+                lambda _, args, kwargs, norm=norm: enter(norm, args, kwargs), with_kwargs=True
             )
         )
-        handles.append(module.register_forward_hook(lambda *both, place=place: leave(place, both[-1])))
+        handles.append(module.register_forward_hook(lambda *both, norm=norm: leave(norm, both[-1])))
     if hear:
-        step.__dict__["training_step"] = watched(step, seen, places)
+        step.__dict__["training_step"] = watched(step, seen, norms)
         handle = listen(step, [site for site in sites_of(step) if site.kind == "norm"], heard)
         handles += [handle, register_module_forward_hook(made)]
     try:
@@ -220,13 +220,13 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
 
 
 @contextlib.contextmanager
-def watching(seen: Trace, place: Place, x: Tensor) -> Iterator[None]:
+def watching(seen: Trace, norm: NormSite, x: Tensor) -> Iterator[None]:
     """Here an error is ours, not the network's: the norm is hidden, and the pass goes on."""
     try:
         yield
     except Exception as error:
-        said = NESTED if x.is_nested else f"cannot be watched: {why(error)}"
-        seen.hidden[place.path] = IN_VMAP if in_vmap(x) else said
+        reason = NESTED if x.is_nested else f"cannot be watched: {why(error)}"
+        seen.hidden[norm.path] = IN_VMAP if in_vmap(x) else reason
 
 
 def writes(x: Tensor) -> int:
@@ -234,10 +234,10 @@ def writes(x: Tensor) -> int:
     return 0 if x.is_inference() else x._version
 
 
-def watched(step: Any, seen: Trace, places: list[Place]) -> Callable[..., Any]:
+def watched(step: Any, seen: Trace, norms: list[NormSite]) -> Callable[..., Any]:
     """The step, which also notes whether it drew random numbers, and what else it changed."""
-    original, known = step.training_step, {place.module for place in places if place.tracked}
-    own = {p: m for p, m in root_of(step).named_modules() if m not in known and not of_library(m)}
+    original, known = step.training_step, {norm.module for norm in norms if norm.tracked}
+    layers = {p: m for p, m in root_of(step).named_modules() if m not in known and not of_library(m)}
 
     def states() -> Any:
         cuda = next(root_of(step).parameters()).is_cuda
@@ -246,11 +246,11 @@ def watched(step: Any, seen: Trace, places: list[Place]) -> Callable[..., Any]:
     @functools.wraps(original)
     def training_step(*args: Any, **kwargs: Any) -> Any:
         before = states()
-        held = {(path, name): x.clone() for path, m in own.items() for name, x in states_of(m).items()}
+        held = {(path, name): x.clone() for path, m in layers.items() for name, x in states_of(m).items()}
         output = original(*args, **kwargs)
         seen.random = not all(map(torch.equal, before, states()))
         for (path, name), x in held.items():
-            now = states_of(own[path]).get(name)
+            now = states_of(layers[path]).get(name)
             if now is not None and now.shape == x.shape and not torch.equal(now, x):
                 seen.changed.setdefault(path, []).append(name)
         return output
@@ -263,20 +263,20 @@ def of_library(module: nn.Module) -> bool:
     return type(module).__module__.startswith("torch.") or hasattr(module, "batch_statistics")
 
 
-def measured(place: Place, x: Tensor, args: tuple, kwargs: dict) -> Call:
+def measured(norm: NormSite, x: Tensor, args: tuple, kwargs: dict) -> Call:
     """What a call of a norm with x shows."""
     given = dict(enumerate(args)) | kwargs
-    own = next(key for key, value in given.items() if value is x)
+    key_of_x = next(key for key, value in given.items() if value is x)
     detached = {k: value.detach() if isinstance(value, Tensor) else value for k, value in given.items()}
     mean = var = x.new_empty(0)
     values = 0
-    if place.kind != "unknown" and x.is_floating_point():
-        rows = place.groups(x)  # without gradients
+    if norm.kind != "unknown" and x.is_floating_point():
+        rows = norm.groups(x)  # without gradients
         mean, values = rows.mean(1), rows.shape[1]
         var = rows.var(1, correction=0) if values > 1 else torch.zeros_like(mean)
     return Call(
-        place, mean, var, values, largest=float(x.detach().abs().amax()), x=x.detach(), given=(detached, own),
-        training=place.module.training, learns=torch.is_grad_enabled(),
+        norm, mean, var, values, largest=float(x.detach().abs().amax()), x=x.detach(), given=(detached, key_of_x),
+        training=norm.module.training, learns=torch.is_grad_enabled(),
         autocast=torch.is_autocast_enabled(x.device.type), reentrant=in_reentrant_checkpoint(),
     )  # fmt: skip
 

@@ -17,6 +17,7 @@ from normexp.claims.judge.outcomes import COLUMNS
 from normexp.claims.judge.over_settings import judge_settings
 from normexp.claims.judge.verdict import Cost, Registered, RunsBeforeRegistration, Verdict
 from normexp.claims.spec.claim import Claim
+from normexp.format import pluralize
 
 Concluded = tuple[pd.DataFrame, Verdict]  # the table that was judged, and the verdict
 OF_RUNS = ["setting", *COLUMNS, "lr", "failed"]
@@ -55,7 +56,7 @@ def _over_runs(evidence: Evidence, registered: Registered | None, why: str) -> C
         early = before(registered.date, runs)
         asked = early & ~runs["asked_by"].str.contains(OF_BANK, regex=False)
         if asked.any():
-            why = f"{asked.sum()} of {len(runs)} runs started before row {registered.row} was registered"
+            why = f"{asked.sum()} of {pluralize(len(runs), 'run')} started before row {registered.row} was registered"
             registered = None
         elif (early := before(registered.date, every)).any():  # at all rates
             late = RunsBeforeRegistration(early=int(early.sum()), of=len(every))

@@ -13,6 +13,7 @@ from normexp.claims.evidence.table import kept_grid, read, runs_in, values_of
 from normexp.claims.evidence.widen import widen
 from normexp.claims.spec.claim import Claim
 from normexp.config.errors import status_of, why
+from normexp.format import pluralize
 
 if TYPE_CHECKING:
     from normexp.claims.evidence.disk import DiskRuns
@@ -86,4 +87,4 @@ def count_runs(rows: pd.DataFrame) -> int:
 def to_train(evidence: Evidence) -> str:
     """How many runs of a claim are to train, in words."""
     missing_runs, runs = count_runs(evidence.missing), count_runs(evidence.grid)
-    return f"{evidence.claim.id}: {missing_runs} of {runs} runs to train"
+    return f"{evidence.claim.id}: {missing_runs} of {pluralize(runs, 'run')} to train"

@@ -16,7 +16,7 @@ MOST_CASES = 8  # named cases of a universal sentence that are told one by one
 def numbers_of(verdict: Verdict, *, asked: bool = True) -> str:
     """The numbers behind a word, and with `asked` the question, to stand behind a colon: only its later sentences begin
     with a capital. None before all drawn settings are finished."""
-    judged = told(verdict)
+    judged = reported(verdict)
     universal = not verdict.counts and all(one.comparison.rule.universal for one in judged)
     if verdict.word == Word.BEGUN:
         lines = ["nothing is counted before all settings are finished"]
@@ -127,8 +127,8 @@ def dependence(result: Count) -> str:
     return f"no dependence on {' or '.join(filter(None, (', '.join(names), last)))} was found"
 
 
-def told(verdict: Verdict) -> Sequence[Judgement]:
-    """The judgements whose numbers are told: of networks all of them; of exact values the one that decides."""
+def reported(verdict: Verdict) -> Sequence[Judgement]:
+    """The judgements whose numbers are reported: of networks all of them; of exact values the one that decides."""
     return (verdict.deciding,) if verdict.claim.evidence == "law" else verdict.judgements
 
 
@@ -153,7 +153,7 @@ def by_arm(verdict: Verdict, *, asked: bool = True) -> list[str]:
             lines.append((values, bounds(judgement.comparison, arm)))
     lines += [  # of a sentence with means beside
         (_number_of(one, verdict), question(one.comparison, verdict.claim.measure))
-        for one in told(verdict)
+        for one in reported(verdict)
         if not one.comparison.rule.universal
     ]
     return [f"{values}; claimed: {claimed}" if asked else values for values, claimed in lines]

@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 
 import pandas as pd
@@ -82,7 +81,7 @@ class Rounds:
     def _run(self, todo: dict[str, pd.DataFrame], options: Options) -> None:
         if not any(map(len, todo.values())):
             return
-        from normexp.sweeps.run import run  # loads torch
+        from normexp.sweeps.run import launch_folder, run  # loads torch
 
         runs: list[tuple[RunSpec, str]] = []
         users = defaultdict[Path, list[str]](list)
@@ -95,9 +94,9 @@ class Rounds:
             self.out.mkdir(parents=True, exist_ok=True)
             if not (self.out / ".gitignore").exists():
                 (self.out / ".gitignore").write_text("*\n")
-        launch = self.out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
         specs, names = zip(*runs, strict=True)
-        for cell in run(specs, options, folder=launch, names=names, command=self.command, brief=True):
+        folder = launch_folder(self.out)
+        for cell in run(specs, options, folder=folder, names=names, command=self.command, brief=True):
             self._ended[cell.spec.folder, cell.state] += 1
             if cell.state in NO_NUMBER and self._ended[cell.spec.folder, cell.state] >= MOST_TIMES:
                 why = f"{cell.error or cell.state} ({cell.job.log})"

@@ -130,8 +130,8 @@ def bounds(comparison: Comparison, arm: str | None = None) -> str:
     """The bounds of a universal sentence, or those of one arm: `at least 0.1`."""
     parts = []
     for key, bound in comparison.bounds.items():
-        own = bound[arm] if arm is not None and isinstance(bound, dict) else bound
-        parts.append(f"{'equal to' if key == 'equals' else key.replace('_', ' ')} {_bound(own)}")
+        limit = bound[arm] if arm is not None and isinstance(bound, dict) else bound
+        parts.append(f"{'equal to' if key == 'equals' else key.replace('_', ' ')} {_bound(limit)}")
     within = f" within {comparison.tolerance:g}" if comparison.tolerance else ""
     return " and ".join(parts) + within
 

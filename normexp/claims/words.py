@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from normexp.claims.judge.estimate import ALPHA
 from normexp.claims.judge.limits import Few, Limits, few_of, limits_of
 from normexp.claims.judge.verdict import FEWEST_SETTINGS, Check, Count, Judgement, Verdict, Word
-from normexp.claims.numbers import by_arm, named, numbers_of, told
+from normexp.claims.numbers import by_arm, named, numbers_of, reported
 from normexp.claims.units import capital, ends, holds_in, never_reached, number, worse
-from normexp.format import uncapitalized
+from normexp.format import pluralize, uncapitalized
 from normexp.runs.table import FEWEST_SEEDS
 
 WIDTH = 110  # of a paragraph in a file; a narrower screen has narrower lines
@@ -22,8 +22,8 @@ def scope(verdict: Verdict) -> str:
     cases of a universal sentence."""
     if not verdict.counts:
         if verdict.claim.search and verdict.word == Word.REFUTED:
-            return f"by a counterexample, after a search of {verdict.cases} cases"
-        return f"in {verdict.cases} cases" if verdict.word == Word.NO_COUNTEREXAMPLE else ""
+            return f"by a counterexample, after a search of {pluralize(verdict.cases, 'case')}"
+        return f"in {pluralize(verdict.cases, 'case')}" if verdict.word == Word.NO_COUNTEREXAMPLE else ""
     if verdict.word == Word.BEGUN:
         what = f"{len(verdict.settings)} of {verdict.needed} drawn settings are finished"
     else:
@@ -38,7 +38,7 @@ def scope(verdict: Verdict) -> str:
 def lateness(verdict: Verdict) -> str:
     """Of drawn settings, whether the protocol was fixed before the runs; empty if it was."""
     if late := verdict.late:
-        return f"registered after {late.early:,} of {late.of:,} runs"
+        return f"registered after {late.early:,} of {pluralize(late.of, 'run')}"
     return "" if verdict.registered or not verdict.claim.drawn else "unregistered"
 
 
@@ -46,7 +46,7 @@ def held_in(result: Count, kind: str, *, several: bool) -> str:
     """In how many settings a comparison holds; of several with its word."""
     word = f"{result.word}, " if several and result.word != Word.COUNTED else ""
     cannot = f", cannot be asked in {result.failed}" if result.failed else ""
-    where = f"{holds_in(result.comparison)} in {result.holds} of {result.asked} {kind} settings"
+    where = f"{holds_in(result.comparison)} in {result.holds} of {pluralize(result.asked, f'{kind} setting')}"
     return f"{word}{where}{cannot}"
 
 
@@ -82,12 +82,12 @@ def note_of_values(judged: Judgement) -> str:
     """What limits a judgement in one setting: counterexamples, values that are not finite, failed runs."""
     if judged.worst:
         return counterexample(judged) if judged.failing else ""
-    lost = judged.seeds - judged.n_seeds
-    if lost and not judged.trained:
-        return f"{lost} of {judged.seeds} values are not finite"
+    failed = judged.seeds - judged.n_seeds
+    if failed and not judged.trained:
+        return f"{failed} of {judged.seeds} values are not finite"
     if judged.n_seeds < FEWEST_SEEDS:
         return f"every arm trained at {judged.n_seeds} of {judged.seeds} seeds"
-    parts = [f"{lost} of {judged.seeds} seeds are left out, in which a run failed"] if lost else []
+    parts = [f"{failed} of {judged.seeds} seeds are left out, in which a run failed"] if failed else []
     if judged.unreached:
         parts.append(never_reached(judged.unreached))
     if judged.unresolved:
@@ -110,7 +110,7 @@ def method(judged: Judgement) -> str:
     """How a comparison in one setting was judged."""
     if not judged.worst:
         return "paired t"
-    return "counterexample" if judged.failing else f"no counterexample in {judged.cases} cases"
+    return "counterexample" if judged.failing else f"no counterexample in {pluralize(judged.cases, 'case')}"
 
 
 def few_settings(few: Few) -> str:
@@ -150,7 +150,9 @@ def looked_at(limits: Limits) -> str:
     """`MLP, CNN on MNIST, at most depth 12, width 256, 6,000 updates`; empty if no override says it."""
     subject = " on ".join(filter(None, (_names(limits.models), _names(limits.data))))
     first = ("depth", "width")  # the name of which comes before its number
-    sizes = [f"{name} {n:,g}" if name in first else f"{n:,g} {name}" for name, n in limits.sizes.items()]
+    sizes = [
+        f"{name} {n:,g}" if name in first else pluralize(n, name[:-1]) for name, n in limits.sizes.items()
+    ]
     return ", ".join(filter(None, (subject, f"at most {', '.join(sizes)}" if sizes else "")))
 
 
@@ -173,7 +175,7 @@ def with_scope(verdict: Verdict, *, upper: bool = False) -> str:
     if word in (Word.HOLDS_HERE, Word.NOT_SHOWN_HERE):
         # On the screen the line of the effect follows.
         before = "over " if upper else f"{number(verdict.effect)}{ends(verdict.interval)}, "
-        where = f"{before}{verdict.n_seeds} seeds"
+        where = f"{before}{pluralize(verdict.n_seeds, 'seed')}"
     says = word.upper() if upper else word
     if verdict.comparison.size < 0:  # the sentence alone would say more
         allowed = worse(verdict.comparison, verdict.claim.measure)
@@ -187,10 +189,10 @@ def paragraph(verdict: Verdict, width: int = WIDTH) -> str:
     """The text for the screen, in lines of at most `width` letters: the sentence, its numbers, what it rests on."""
     claim, beside = verdict.claim, note(verdict)
     rests = [claim.note, capital(f"{beside}.") if beside else ""]
-    judged = () if verdict.counts else (verdict.deciding, *told(verdict))
+    judged = () if verdict.counts else (verdict.deciding, *reported(verdict))
     means = (one for one in judged if not one.comparison.rule.universal and math.isfinite(one.effect))
     if mean := next(means, None):
-        over = f"{'the differences of ' if mean.comparison.baseline else ''}{mean.n_seeds} seeds"
+        over = f"{'the differences of ' if mean.comparison.baseline else ''}{pluralize(mean.n_seeds, 'seed')}"
         rests.insert(0, f"In brackets the {100 * (1 - ALPHA):.4g}% interval over {over} ({method(mean)}).")
     lines = [f"{title(verdict, upper=True)}: {claim.sentence}"]
     if arms := by_arm(verdict):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from normexp.cli.words import SEVERAL, Count, Packages, at_least
 from normexp.config.process import typed
-from normexp.format import tell
+from normexp.format import pluralize, tell
 
 FOUND = 1  # exit status with --strict or --baseline
 
@@ -113,7 +113,7 @@ def check(
     result.name, result.source = network, source_named(network)
     if write_baseline and baseline:
         write(baseline, result.findings)
-        tell(f"baseline: {baseline}: {len(result.findings)} findings are known from now on")
+        tell(f"baseline: {baseline}: {pluralize(len(result.findings), 'finding')} known from now on")
         return 0
     FORMATS["json" if json else format](result)
     if page:

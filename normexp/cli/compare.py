@@ -188,6 +188,6 @@ def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -
         raise ValueError(f"{norm}: every norm of the bank is compared; leave it out")
     if not overrides:
         raise ValueError("name your setting, such as model=cnn batch_size=16 max_steps=2000; --help explains")
-    own, known = advice.labels_of_own(overrides), load_bank(bank)  # a mistake is answered before all is read
+    labels, known = advice.labels_of_own(overrides), load_bank(bank)  # a mistake is answered before reading
     settings = measured(known, evidence or EVIDENCE) if known.drawn else []
-    tell(advice.advice(settings, known.norms, own, known.name, advice.unread(overrides)))
+    tell(advice.advice(settings, known.norms, labels, known.name, advice.unread(overrides)))

@@ -28,7 +28,7 @@ def columns(rows: Mapping[str, str]) -> list[str]:
 
 def help_text() -> str:
     """The text of `--help`."""
-    examples = {f"{command('train')} {words}": what for words, what in EXAMPLES.items()}
+    examples = {f"{command('train')} {arguments}": what for arguments, what in EXAMPLES.items()}
     examples["tensorboard --logdir outputs"] = "look at all runs"
     parts = [
         "normexp: train a network with a norm of your choice and look at what happens.",

@@ -25,9 +25,9 @@ NAMES = {"verify": "verify:claims_in_lines", "figure": "report:figures_in_lines"
 HELP_ALONE = ("compare", "new")  # without words they print their help
 
 
-def main(words: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Run the command that the first word names. Returns the exit status."""
-    name, *arguments = words or ["--help"]
+    name, *arguments = argv or ["--help"]
     if name in ("-h", "--help"):
         tell(overview())
         return 0

@@ -65,13 +65,13 @@ def begin(kind: str, name: str, folder: Path) -> list[Path]:
     if name in choices(kind) or hidden:  # a file of that name would hide the package
         raise ValueError(f"{name}: is taken; use another name, such as my_{name}")
     here = goes_into_checkout(kind, folder)
-    places = OF_CHECKOUT if here else FILES if kind in PARTS else OF_CLAIM
+    targets = OF_CHECKOUT if here else FILES if kind in PARTS else OF_CLAIM
     names = {"kind": kind, "name": name, "class": "".join(part.capitalize() for part in name.split("_"))}
     names["module"] = f"normexp.{kind}s.{name}" if here else name
     files = {}
-    for end, place in places.items():
+    for end, target in targets.items():
         template = Template((TEMPLATES / f"{kind}{end}.txt").read_text())
-        files[folder / Template(place).substitute(names)] = template.substitute(names)
+        files[folder / Template(target).substitute(names)] = template.substitute(names)
     if there := [path for path in files if path.exists()]:
         raise ValueError(f"{there[0]}: is there already; move it or use another name")
     for path in files:  # all before the first text, as one may be refused

@@ -66,7 +66,8 @@ def runs(folder: Path = Path("outputs"), /) -> None:
     from normexp.runs.table import find_runs, load_summaries
 
     skipped: list[str] = []
-    table = load_summaries(folder, skipped=skipped)
+    found = find_runs(folder)
+    table = load_summaries(folder, skipped=skipped, found=found)
     ended = table["status"].mask(table["failed"] & (table["status"] == "completed"), "failed")
     absent = "not finite" if "test/accuracy" in table else "not tested"
     shares = table.reindex(columns=["test/accuracy"])["test/accuracy"]
@@ -77,17 +78,17 @@ def runs(folder: Path = Path("outputs"), /) -> None:
     )  # fmt: skip
     names = ["run", "data", "lr", "test", "finished"]  # a run's folder says norm, batch size and seed
     console = make_console()
-    shown = Table(show_edge=False, pad_edge=False)
+    grid = Table(show_edge=False, pad_edge=False)
     for name in names:
-        shown.add_column(name, no_wrap=True, overflow="ignore" if name == "run" else "fold")
+        grid.add_column(name, no_wrap=True, overflow="ignore" if name == "run" else "fold")
     rows = table.sort_values("finished", ascending=False)[names].astype(str)
     others = sum(max(map(len, [name, *rows[name]])) + 3 for name in names[1:])
     if rows["run"].map(len).max() + others > console.width:  # two lines for a run, broken before its own name
         rows["run"] = rows["run"].str.replace("/(?=[^/]*$)", "/\n", regex=True)
     for row in rows.to_numpy():
-        shown.add_row(*map(Text, row))
-    console.print(shown, highlight=False)
-    begun = len(find_runs(folder)[1])
+        grid.add_row(*map(Text, row))
+    console.print(grid, highlight=False)
+    begun = len(found[1])
     tell(*skipped, *[f"{pluralize(begun, 'run')} not finished"] * bool(begun), file=sys.stderr)
 
 
@@ -108,9 +109,7 @@ def figure(*names: str, out: Path = Path("outputs/figures"), small: bool = False
 
     for entry in chosen(list(names)):
         tell(f"{entry.name}: {entry.title}")
-        plot = make(
-            entry, out, small=small, pdf=pdf, say=lambda words: tell(f"  run {words}", file=sys.stderr)
-        )
+        plot = make(entry, out, small=small, pdf=pdf, say=lambda run: tell(f"  run {run}", file=sys.stderr))
         tell(f"  here:   {plot.seen}", f"  there:  {entry.paper} ({entry.source})")
         tell(f"  {out / entry.name}.png, .json")
     tell(f"page: {write_page(out)} (`normexp figure all` makes every figure)")

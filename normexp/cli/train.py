@@ -42,10 +42,10 @@ class Flags(argparse.ArgumentParser):
         raise ValueError(f"{flag}: {why}" if why else message)
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Train as the words ask; print every error as one line unless HYDRA_FULL_ERROR=1. Returns the exit status."""
     with one_line_errors():
-        train(list(words))
+        train(list(arguments))
     return 0
 
 
@@ -75,18 +75,18 @@ def train(arguments: list[str]) -> None:
 
     # A key of sbatch is new to the configuration.
     new = {key: "++" if "." in key else "" for key in placed}
-    places = [f"{new[key]}hydra.launcher.{key}={quoted(value)}" for key, value in placed.items()]
-    words = [*expanded(flags.words), *places] if many or flags.cfg else flags.words
+    placement = [f"{new[key]}hydra.launcher.{key}={quoted(value)}" for key, value in placed.items()]
+    overrides = [*expanded(flags.words), *placement] if many or flags.cfg else flags.words
     if flags.cfg and flags.multirun:
         raise ValueError(
             "--cfg: shows the configuration of one run; write one value for each key, without -m"
         )
     if flags.cfg:
-        hydra_itself().show_cfg("train", words, flags.cfg, package=None, resolve=flags.resolve)
+        hydra_itself().show_cfg("train", overrides, flags.cfg, package=None, resolve=flags.resolve)
     elif many:
-        sweep(words, flags.config_dir)
+        sweep(overrides, flags.config_dir)
     else:
-        run(words)
+        run(overrides)
 
 
 def sweep(overrides: list[str], config_dir: str | None) -> None:
@@ -121,13 +121,13 @@ def run(overrides: list[str]) -> None:
     train_run(spec, process.typed(sys.argv), data.take(spec.config))
 
 
-def find_mistake(words: Sequence[str], unknown: Sequence[str], *, many: bool) -> str | None:
+def find_mistake(overrides: Sequence[str], unknown: Sequence[str], *, many: bool) -> str | None:
     """The message for a common mistake, found before Hydra parses anything."""
     if unknown:
         flag, equals, value = unknown[0].partition("=")
         key = flag.lstrip("-").replace("-", "_")
         return f"{flag}: keys are set without dashes; write {key}={value if equals else 'VALUE'}"
-    for word in words:
+    for word in overrides:
         key, equals, value = word.lstrip("+").partition("=")
         if equals and key in OF_VERIFY:
             return (

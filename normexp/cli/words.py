@@ -41,7 +41,7 @@ HERE = Options()
 def within(**bounds: float) -> Parameter:
     """A finite number, or several, between bounds; a word beside numbers, such as `practical`, has none."""
     number = validators.Number(lt=math.inf, **bounds)
-    return Parameter(validator=lambda kind, own: None if isinstance(own, str) else number(kind, own))
+    return Parameter(validator=lambda kind, value: None if isinstance(value, str) else number(kind, value))
 
 
 def at_least(least: int) -> Parameter:

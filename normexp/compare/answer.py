@@ -33,15 +33,15 @@ class Answer:
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        lost = [failed_runs(self.look), partners(self.look)]
+        failures = [failed_runs(self.look), partners(self.look)]
         ended = f"It ended because {self.ended}." if self.ended else ""
-        return "\n".join(filter(None, [*finding(self.look), *lost, *self.notes, ended]))
+        return "\n".join(filter(None, [*finding(self.look), *failures, *self.notes, ended]))
 
     @property
     def table(self) -> pd.DataFrame:
         """A row for each arm in each setting: its mean and its difference, both with intervals; margin and word."""
         look, design = self.look, self.look.design
-        metric, judged = design.metric, {own.arm.name: own for own in look.differences}
+        metric, judged = design.metric, {diff.arm.name: diff for diff in look.differences}
         rows = []
         for arm in look.arms:
             row = {
@@ -52,17 +52,17 @@ class Answer:
                 "runs": arm.runs,
                 "failed": arm.failed,
             }
-            if own := judged.get(arm.name):
+            if diff := judged.get(arm.name):
                 row |= {
-                    f"minus {design.baseline}": metric.show(own.effect, sign=True),
-                    "interval": metric.range(own.interval, sign=True),
-                    "relative": f"{100 * own.relative:+.1f}%".replace("-", "−").replace("+nan%", ""),
-                    "pairs": str(own.seeds) if own.paired else "not paired",
-                    "margin": metric.show(own.margin),
-                    "p, adjusted": f"{own.p:.2g}",
-                    "verdict": own.word,
-                    "more seeds": str(own.more) if own.word == OPEN and own.more is not None else "",
-                    "steps": in_steps(own, design).partition(" in ")[2] if own.steps else "",
+                    f"minus {design.baseline}": metric.show(diff.effect, sign=True),
+                    "interval": metric.range(diff.interval, sign=True),
+                    "relative": f"{100 * diff.relative:+.1f}%".replace("-", "−").replace("+nan%", ""),
+                    "pairs": str(diff.seeds) if diff.paired else "not paired",
+                    "margin": metric.show(diff.margin),
+                    "p, adjusted": f"{diff.p:.2g}",
+                    "verdict": diff.word,
+                    "more seeds": str(diff.more) if diff.word == OPEN and diff.more is not None else "",
+                    "steps": in_steps(diff, design).partition(" in ")[2] if diff.steps else "",
                 }
             rows.append(row)
         table = pd.DataFrame(rows).astype(object).fillna("")
@@ -77,13 +77,13 @@ class Answer:
 
 def own_folder(out: Path, name: str, compared: Any) -> Path:
     """out/NAME, or out/NAME-2, ... where that has the page of another comparison. It notes whose page it has."""
-    compared, number, place = json.loads(json.dumps(compared)), 1, out / name
-    while (place / DESIGN).exists() and not agree(json.loads((place / DESIGN).read_text()), compared):
+    compared, number, folder = json.loads(json.dumps(compared)), 1, out / name
+    while (folder / DESIGN).exists() and not agree(json.loads((folder / DESIGN).read_text()), compared):
         number += 1
-        place = out / f"{name}-{number}"
-    place.mkdir(parents=True, exist_ok=True)
-    write_json(place / DESIGN, compared)
-    return place
+        folder = out / f"{name}-{number}"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / DESIGN, compared)
+    return folder
 
 
 def agree(noted: Any, now: Any) -> bool:

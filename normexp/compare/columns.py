@@ -16,16 +16,16 @@ STATES = {
     "failed": "failed fail crashed killed error errored diverged oom out_of_memory timeout timed_out cancelled canceled"
     " aborted interrupted stopped preempted pruned node_fail nan true yes y 1 1.0",
 }
-SAID = {"": "ended"} | {word: kind for kind, words in STATES.items() for word in words.split()}
+STATE_OF = {"": "ended"} | {word: kind for kind, spellings in STATES.items() for word in spellings.split()}
 
 
 def named(table: pd.DataFrame, name: str) -> list[str]:
     """The columns of a name: as it is written, else `params.norm` or `config/norm` for norm, else in another case."""
-    names = [str(own) for own in table.columns]
+    names = [*map(str, table.columns)]
     return (
-        [own for own in names if own == name]
-        or [own for own in names if PREFIX.match(own) and PREFIX.sub("", own, count=1) == name]
-        or [own for own in names if own.lower() == name.lower()]
+        [full for full in names if full == name]
+        or [full for full in names if PREFIX.match(full) and PREFIX.sub("", full, count=1) == name]
+        or [full for full in names if full.lower() == name.lower()]
     )
 
 
@@ -36,8 +36,8 @@ def is_aside(name: str) -> bool:
 
 def column(table: pd.DataFrame, name: str, argument: str) -> str:
     """The one column of a name, or whose path ends with it. Raises ValueError with the nearest names."""
-    names = [str(own) for own in table.columns]
-    found = named(table, name) or [own for own in names if own.replace("/", ".").endswith(f".{name}")]
+    names = [*map(str, table.columns)]
+    found = named(table, name) or [full for full in names if full.replace("/", ".").endswith(f".{name}")]
     if len(found) == 1:
         return found[0]
     near = found or difflib.get_close_matches(name, names, n=3, cutoff=0.4) or names[:12]
@@ -57,11 +57,11 @@ def numbers(column: pd.Series, name: str) -> np.ndarray:
     texts = stripped(column)
     percent = texts.str.endswith("%").to_numpy(bool)
     values = pd.to_numeric(texts.str.rstrip("% "), errors="coerce").to_numpy(float, na_value=np.nan)
-    wrong = texts[np.isnan(values) & ~texts.str.lower().isin({*SAID, "-", "–", "null", "na", "n/a"})]
+    wrong = texts[np.isnan(values) & ~texts.str.lower().isin({*STATE_OF, "-", "–", "null", "na", "n/a"})]
     if len(wrong):
-        place, text = wrong.index[0] + 1, wrong.iloc[0]
+        row, text = wrong.index[0] + 1, wrong.iloc[0]
         raise ValueError(
-            f"{name}={text} (row {place}): is no number; write digits and a point alone, or leave it empty"
+            f"{name}={text} (row {row}): is no number; write digits and a point alone, or leave it empty"
         )
     if percent.any() and (~percent & np.isfinite(values)).any():
         raise ValueError(f"value={name}: some values are percents and some are not; write all in one unit")
@@ -74,15 +74,15 @@ def states(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     failed, still = np.zeros(len(table), bool), np.zeros(len(table), bool)
     for name in table.columns:
         if str(name).lower() in STATED:
-            said = stripped(table[name]).str.lower().map(SAID)
-            if said.isna().any():
-                word = table[name][said.isna()].iloc[0]
+            stated = stripped(table[name]).str.lower().map(STATE_OF)
+            if stated.isna().any():
+                word = table[name][stated.isna()].iloc[0]
                 known = "finished, running, failed, ... (failed: true, false)"
                 raise ValueError(
                     f"{name}={word}: is no known state of a run; write {known}, or rename the column"
                 )
-            failed |= said.eq("failed").to_numpy(bool)
-            still |= said.eq("open").to_numpy(bool)
+            failed |= stated.eq("failed").to_numpy(bool)
+            still |= stated.eq("open").to_numpy(bool)
     return failed, still
 
 
@@ -92,4 +92,4 @@ def labels(table: pd.DataFrame, names: list[str]) -> pd.Series:
     if not names:
         return pd.Series("", table.index)
     texts = table[names].convert_dtypes().astype(str)
-    return texts.apply(lambda own: own.str.strip()).agg(" ".join, axis=1)
+    return texts.apply(lambda values: values.str.strip()).agg(" ".join, axis=1)

@@ -59,8 +59,8 @@ def welch(samples: Sequence[np.ndarray]) -> SeedMean:
 
 def spread_of(samples: Sequence[np.ndarray]) -> float:
     """The standard deviation of the difference of a run of each of two arms; 0 where too few say it."""
-    rest = np.concatenate([own - own.mean() for own in samples if len(own)] or [np.zeros(0)])
-    df = len(rest) - sum(len(own) > 0 for own in samples)
+    rest = np.concatenate([sample - sample.mean() for sample in samples if len(sample)] or [np.zeros(0)])
+    df = len(rest) - sum(len(sample) > 0 for sample in samples)
     return math.sqrt(2 * float(rest @ rest) / df) if df >= FEWEST_FOR_INTERVAL - 1 else 0.0
 
 
@@ -92,8 +92,8 @@ def seeds_to_decide(
         return reached(margin - size) + reached(margin + size) - 1 >= POWER  # it must reach neither end
 
     numbers = range(max(fewest, FEWEST_SEEDS), MOST + 1)
-    place = bisect_left(numbers, True, key=decides)  # more seeds decide more often
-    return numbers[place] if place < len(numbers) else None
+    index = bisect_left(numbers, True, key=decides)  # more seeds decide more often
+    return numbers[index] if index < len(numbers) else None
 
 
 def steps_ratio(pairs: Iterable[tuple[Curve, Curve]], confidence: float) -> tuple[float, Ends] | None:
@@ -101,10 +101,10 @@ def steps_ratio(pairs: Iterable[tuple[Curve, Curve]], confidence: float) -> tupl
     best that the worse of the two came to. It is the geometric mean with its interval; None if it has none."""
     ratios = []
     for pair in pairs:
-        best = [running_best(own) for own in pair]
+        best = [running_best(curve) for curve in pair]
         if all(map(len, best)):
-            target = max(own[-1, 1] for own in best)
-            first, second = (first_at(own, target) for own in best)
+            target = max(curve[-1, 1] for curve in best)
+            first, second = (first_at(curve, target) for curve in best)
             ratios += [math.log(first / second)] if min(first, second) > 0 else []
     mean = SeedMean.of(np.array(ratios))
     low, high = map(math.exp, mean.interval(confidence))
@@ -120,6 +120,6 @@ def running_best(curve: Curve) -> Curve:
 
 def first_at(best: Curve, target: float) -> float:
     """The step at which a falling curve first has this value, between two recorded ones by a line."""
-    place = int(np.argmax(best[:, 1] <= target))
-    around = best[max(place - 1, 0) : place + 1][::-1]  # rising
+    index = int(np.argmax(best[:, 1] <= target))
+    around = best[max(index - 1, 0) : index + 1][::-1]  # rising
     return float(np.interp(target, around[:, 1], around[:, 0]))

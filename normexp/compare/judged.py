@@ -60,9 +60,9 @@ def metric_of(name: str, better: str | None, margin: float | str | None, *, shar
         higher_is_better(name, better)
         return known
     if number is None:
-        way = "" if better or last_word(name) in LOWER | HIGHER else ", and better=higher or better=lower"
+        more = "" if better or last_word(name) in LOWER | HIGHER else ", and better=higher or better=lower"
         raise ValueError(
-            f"margin: practice knows none for {name}; write margin=NUMBER, the smallest difference that matters{way}"
+            f"margin: practice knows none for {name}; write margin=NUMBER, the smallest difference that matters{more}"
         )
     higher = higher_is_better(name, better)
     return Metric(name, higher, digits=min(max(0, 1 - math.floor(math.log10(number))), 15) if number else 3)
@@ -199,9 +199,9 @@ def look(results: pd.DataFrame, design: Design, guess: float | None = None) -> L
         if key in groups:
             rows = groups[key].sort_values("seed").set_index("seed", drop=False)
             runs = Outcomes(*(rows[name].to_numpy() for name in ("seed", "value", "failed")))
-            lost, runs = int(runs.failed.sum()), runs if guess is None else runs.guessing(guess)
+            failed, runs = int(runs.failed.sum()), runs if guess is None else runs.guessing(guess)
             mean = SeedMean.of(runs.values[~runs.failed])
-            arm = Arm(*key, design.named(*key), mean.effect, mean.interval(1 - ALPHA), len(rows), lost)
+            arm = Arm(*key, design.named(*key), mean.effect, mean.interval(1 - ALPHA), len(rows), failed)
             cells[key] = arm, runs, rows
     found = []
     for norm, level in itertools.product(design.norms[1:], design.levels):
@@ -209,7 +209,7 @@ def look(results: pd.DataFrame, design: Design, guess: float | None = None) -> L
             (arm, runs, rows), (baseline, others, base) = cells[norm, level], cells[design.baseline, level]
             effect = effect_of(runs, others, paired=design.paired)
             if examples := in_pairs("examples", rows, base):
-                z = np.stack([own - other for own, other in examples])
+                z = np.stack([a - b for a, b in examples])
                 effect = replace(effect, mean=over_examples(z), seeds=len(z), paired=True)
             practical = practical_margin(baseline.mean, design.metric.measure)
             margin = practical if design.margin == PRACTICAL else float(design.margin)
@@ -247,5 +247,5 @@ def word_of(effect: float, margin: float, *, higher: bool = False) -> str:
 
 def in_pairs(name: str, arm: pd.DataFrame, baseline: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
     """The arrays of a column at the seeds at which both arms have one."""
-    columns = [own[name].dropna() if name in own else pd.Series() for own in (arm, baseline)]
+    columns = [rows[name].dropna() if name in rows else pd.Series() for rows in (arm, baseline)]
     return [(columns[0][seed], columns[1][seed]) for seed in columns[0].index.intersection(columns[1].index)]

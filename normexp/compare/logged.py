@@ -29,24 +29,24 @@ Logged = dict[str, dict[str, Curve]]  # run -> metric -> its curve
 def charted(table: pd.DataFrame, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curve]]:
     """A table as it is, or the value of each run at the last step of a chart that W&B exports, with its curve."""
     steps, *columns = table.columns
-    found = [CHART.fullmatch(str(name)) for name in columns]
-    if not found or not all(found) or not pd.api.types.is_numeric_dtype(table[steps]):
+    matches = [CHART.fullmatch(str(name)) for name in columns]
+    if not matches or not all(matches) or not pd.api.types.is_numeric_dtype(table[steps]):
         return table, {}
     logged: Logged = {}
-    for name, own in zip(columns, found, strict=True):
-        if own and not own["metric"].endswith(BOUNDS) and own["metric"] != "_step":
+    for name, match in zip(columns, matches, strict=True):
+        if match and not match["metric"].endswith(BOUNDS) and match["metric"] != "_step":
             curve = table[[steps, name]].dropna().sort_values(steps, kind="stable").to_numpy(float)
-            logged.setdefault(own["run"], {})[own["metric"]] = curve
+            logged.setdefault(match["run"], {})[match["metric"]] = curve
     return of_curves(logged, value, by_step=str(steps).lower().endswith("step"))
 
 
 def of_folder(path: Path, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curve]]:
     """The runs below a folder: finished runs of normexp, else one of each folder with events of TensorBoard."""
-    if find_runs(path)[0]:
-        table = load_summaries(path)
-        lost = open_runs(path, {*table["hash"]})
+    if (found := find_runs(path))[0]:
+        table = load_summaries(path, found=found)
+        running = open_runs(path, {*table["hash"]}, found[1])
         table = with_metric(table, path, value) if value and "/" in value else table
-        table.attrs["notes"] = [f"left out: {pluralize(len(lost), 'run')} not finished"] * bool(lost)
+        table.attrs["notes"] = [f"left out: {pluralize(len(running), 'run')} not finished"] * bool(running)
         return table, {}
     folders = sorted({file.parent for file in path.rglob("events.out.tfevents*")})
     if not folders:
@@ -54,11 +54,11 @@ def of_folder(path: Path, value: str | None) -> tuple[pd.DataFrame, dict[Any, Cu
     every = {folder: scalars(folder) for folder in folders}
     inner = [  # such as that of add_hparams
         folder
-        for folder, own in every.items()
-        if value and not any(tag.endswith(value) for tag in own) and every.keys() & set(folder.parents)
+        for folder, tags in every.items()
+        if value and not any(tag.endswith(value) for tag in tags) and every.keys() & set(folder.parents)
     ]
     logged = {
-        folder.relative_to(path).as_posix(): own for folder, own in every.items() if folder not in inner
+        folder.relative_to(path).as_posix(): tags for folder, tags in every.items() if folder not in inner
     }
     table, curves = of_curves(logged, value)
     if inner:
@@ -75,34 +75,34 @@ def scalars(folder: Path) -> dict[str, Curve]:
 
     events = EventAccumulator(str(folder), {"scalars": 0, "tensors": 0}).Reload()
     tags = events.Tags()
-    points = {tag: [(own.step, own.value) for own in events.Scalars(tag)] for tag in tags["scalars"]}
+    points = {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in tags["scalars"]}
     for tag in tags["tensors"]:
-        arrays = [(own.step, make_ndarray(own.tensor_proto)) for own in events.Tensors(tag)]
+        arrays = [(event.step, make_ndarray(event.tensor_proto)) for event in events.Tensors(tag)]
         if all(array.size == 1 and array.dtype.kind in "fiu" for _, array in arrays):
             points[tag] = [(step, array.item()) for step, array in arrays]
-    return {tag: np.array(own, float) for tag, own in points.items()}
+    return {tag: np.array(series, float) for tag, series in points.items()}
 
 
 def of_curves(
     logged: Logged, value: str | None, *, by_step: bool = True
 ) -> tuple[pd.DataFrame, dict[Any, Curve]]:
-    """(the last value of each metric of each run, place of a run -> its curve of one metric, unless it is one over
+    """(the last value of each metric of each run, index of a run -> its curve of one metric, unless it is one over
     time). Notes say how the names of runs were read, and which end early."""
     parts, rows = parted(logged), []
-    for name, own in logged.items():
-        last = {metric: curve[-1, 1] if len(curve) else np.nan for metric, curve in own.items()}
+    for name, log in logged.items():
+        last = {metric: curve[-1, 1] if len(curve) else np.nan for metric, curve in log.items()}
         rows.append({"arm": parts[name][0], "seed": parts[name][1], **last})
     table = pd.DataFrame(rows)
-    told = [f"{name} is {arm}, seed {seed}" for name, (arm, seed) in parts.items() if seed is not None][:1]
-    told += [f"{name} is an arm without a seed" for name, (_, seed) in parts.items() if seed is None][:1]
-    table.attrs["notes"] = [f"seeds are read from the names of runs: {'; '.join(told)}"]
+    parsed = [f"{name} is {arm}, seed {seed}" for name, (arm, seed) in parts.items() if seed is not None][:1]
+    parsed += [f"{name} is an arm without a seed" for name, (_, seed) in parts.items() if seed is None][:1]
+    table.attrs["notes"] = [f"seeds are read from the names of runs: {'; '.join(parsed)}"]
     if table["seed"].notna().any():  # a run without one pairs with none
         table["seed"] = [name if seed is None else seed for name, (_, seed) in parts.items()]
     value = value or next(iter(next(iter(logged.values()))), "")
-    curves = {place: own[value] for place, own in enumerate(logged.values()) if value in own and by_step}
-    ends = {place: curve[-1, 0] for place, curve in curves.items() if len(curve)}
+    curves = {index: log[value] for index, log in enumerate(logged.values()) if value in log and by_step}
+    ends = {index: curve[-1, 0] for index, curve in curves.items() if len(curve)}
     latest = max(ends.values(), default=0)
-    if early := {place: end for place, end in ends.items() if end < latest}:
+    if early := {index: end for index, end in ends.items() if end < latest}:
         first = min(early, key=early.__getitem__)
         table.attrs["notes"] += [
             f"ended before step {latest:g}: {pluralize(len(early), 'run')} of {len(ends)},"
@@ -114,12 +114,12 @@ def of_curves(
 def parted(names: Iterable[str]) -> dict[str, tuple[str, int | None]]:
     """Name of a run -> (arm, seed): `batchnorm/seed_3`, `bn-lr0.1-s3`, `ln_3`. Without a seed, None."""
     found: dict[str, tuple[str, int | None]] = {}
-    for place, kind in enumerate(SEEDS):
-        matches = {name: kind.search(name) for name in names if name not in found}
-        parts = {name: split(own) for name, own in matches.items() if own}
+    for rank, pattern in enumerate(SEEDS):
+        matches = {name: pattern.search(name) for name in names if name not in found}
+        parts = {name: split(match) for name, match in matches.items() if match}
         counts = Counter(arm for arm, _ in parts.values())
         usual = {seed for arm, seed in parts.values() if counts[arm] > 1}
-        found |= {name: (arm, seed) for name, (arm, seed) in parts.items() if not place or seed in usual}
+        found |= {name: (arm, seed) for name, (arm, seed) in parts.items() if not rank or seed in usual}
     return {name: found.get(name, (name, None)) for name in names}
 
 

@@ -45,22 +45,22 @@ class OwnRun:
             function, started = imported(self.target, "train"), time.monotonic()
             try:
                 with contextlib.chdir("."):  # it may go elsewhere, and what follows is written from here
-                    found = function(**self.arguments)
+                    returned = function(**self.arguments)
             except ArithmeticError:  # such as an overflow: it diverged
-                found = math.nan
+                returned = math.nan
             except SystemExit as stop:  # of a script with a main of its own: a failure like any other
-                said = f"{self.target} called sys.exit({stop.code or ''})"
-                raise RuntimeError(f"{said}; return a number") from stop
-            metrics = dict(found) if isinstance(found, Mapping) else {"test": found}
+                problem = f"{self.target} called sys.exit({stop.code or ''})"
+                raise RuntimeError(f"{problem}; return a number") from stop
+            metrics = dict(returned) if isinstance(returned, Mapping) else {"test": returned}
             curve = metrics.pop("curve", None)
             try:
-                values = {key: float(own) for key, own in metrics.items()}
+                values = {key: float(value) for key, value in metrics.items()}
                 points = None if curve is None else [(float(step), float(loss)) for step, loss in curve]
             except (TypeError, ValueError, RuntimeError):  # RuntimeError of a tensor of several numbers
                 wanted = (
                     "a number, or numbers by name: {'val': 0.9, 'test': 0.9, 'curve': [(step, loss), ...]}"
                 )
-                raise ValueError(f"{self.target} returned {str(found)[:60]}; return {wanted}") from None
+                raise ValueError(f"{self.target} returned {str(returned)[:60]}; return {wanted}") from None
             summary = {
                 "status": "completed" if all(map(math.isfinite, values.values())) else "diverged",
                 "hash": self.digest, "choices": self.choices, "config": dict(self.arguments), "metrics": values,
@@ -90,15 +90,13 @@ def arguments_of(target: str, more: Sequence[str]) -> list[str]:
     if not callable(function):
         raise ValueError(f"train={target}: is {str(function)[:60]}, no function; name one")
     parameters = inspect.signature(function).parameters
-    named = [
-        name for name, own in parameters.items() if own.kind in (own.POSITIONAL_OR_KEYWORD, own.KEYWORD_ONLY)
-    ]
+    named = [name for name, p in parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     arm = next((name for name in named if name not in (*OF_SEED, *more)), None)
     if arm is None or "seed" not in named:
         raise ValueError(
             f"train={target}: takes {', '.join(named) or 'nothing'}; write def train(arm, lr, seed)"
         )
-    open_ended = any(own.kind is own.VAR_KEYWORD for own in parameters.values())
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     if unknown := [name for name in more if name not in named and not open_ended]:
         raise ValueError(f"{unknown[0]}: is no argument of {target}; it takes {', '.join(named)}")
     given = (arm, *OF_SEED, *more)

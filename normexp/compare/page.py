@@ -43,18 +43,18 @@ def write(answer: Answer, out: Path, made_by: str) -> Path:
         pictures = save_all([figure], out / "figures", made_by, pdf=True)
     runs, text = out / "cache" / "runs", methods(look, answer.ended)
     more = f"Curves and every rate: {command('report')} {shlex.quote(str(runs))}" if runs.exists() else ""
-    lost = list(filter(None, [failed_runs(look), partners(look)])) or ["No run failed."]
+    failures = list(filter(None, [failed_runs(look), partners(look)])) or ["No run failed."]
     title = "Rates and failures" if design.rates else "What failed"
     names = {"level": design.level_name} | ({"arm": "norm", "level": "batch_size"} if design.of_sizes else {})
     tables = {"runs": answer.runs.drop(columns=["curve", "examples"], errors="ignore"), **answer.tables}
-    tables = {f"{name}.csv": own.rename(columns=names) for name, own in tables.items()}
+    tables = {f"{name}.csv": frame.rename(columns=names) for name, frame in tables.items()}
     short = for_paper(table)
     page = save_page(
         out, title=design.name, facts=[*answer.facts, pluralize(look.seeds, "seed")], finding=headline(look),
         cautions=[ONE] if len(design.levels) == 1 or design.of_sizes else [], pictures=pictures, provenance=[],
         sections=[
             {"title": "Differences", "id": "differences", "html": list_html(short), "figures": [figure]},
-            {"title": title, "id": "failed", "html": paragraphs([*answer.notes, *lost])},
+            {"title": title, "id": "failed", "html": paragraphs([*answer.notes, *failures])},
             {"title": "For a paper", "id": "paper", "html": paragraphs([text, more])},
         ],
         runs_text=runs_text(answer), lists=[{"title": "Every number of each arm", "html": list_html(table)}],
@@ -73,7 +73,7 @@ def methods(look: Look, ended: str = "") -> str:
     template = jinja2.Template(METHODS.read_text(), trim_blocks=True, undefined=jinja2.StrictUndefined)
     lines = template.render(
         look=look, design=look.design, rates=[f"{rate:g}" for rate in look.design.rates], ended=ended,
-        paired=any(own.paired for own in look.differences), version=__version__, fewest=FEWEST_SEEDS,
+        paired=any(diff.paired for diff in look.differences), version=__version__, fewest=FEWEST_SEEDS,
     )  # fmt: skip
     return lines.strip().replace("\n", " ")
 

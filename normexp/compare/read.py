@@ -49,19 +49,19 @@ READERS: dict[str, Callable[..., Any]] = {
 }
 
 
-def kind_of(words: Sequence[str], options: Iterable[str] = ()) -> str:
-    """What words name: `numbers` in hand, a `file` or folder of results, a `function`, else a `network`. Raises
-    ValueError with one line for a word that fits none; it names the nearest of the `options`."""
+def kind_of(arguments: Sequence[str], options: Iterable[str] = ()) -> str:
+    """What arguments name: `numbers` in hand, a `file` or folder of results, a `function`, else a `network`. Raises
+    ValueError with one line for an argument that fits none; it names the nearest of the `options`."""
 
     def near(word: str, otherwise: str) -> str:
         found = difflib.get_close_matches(word.partition("=")[0], [*options], n=1) if "=" in word else []
         return f"did you mean {found[0]}?" if found else otherwise
 
-    first, *more = words or ("",)
-    others = [word for word in words if not TYPED.fullmatch(word)]
-    if len(others) < len(words):
+    first, *more = arguments or ("",)
+    others = [word for word in arguments if not TYPED.fullmatch(word)]
+    if len(others) < len(arguments):
         if others:
-            number = next(word for word in words if word not in others)
+            number = next(word for word in arguments if word not in others)
             remedy = near(others[0], "write NAME:1,2,3")
             raise ValueError(f"{others[0]}: neither an option nor numbers beside {number}; {remedy}")
         return "numbers"
@@ -75,7 +75,7 @@ def kind_of(words: Sequence[str], options: Iterable[str] = ()) -> str:
     top = module.partition(".")[0]
     if FUNCTION.fullmatch(first) and (module.endswith(".py") or (top and find_spec(top))):
         return "function"
-    if wrong := [word for word in words if "=" not in word and not word.startswith("~")]:
+    if wrong := [word for word in arguments if "=" not in word and not word.startswith("~")]:
         raise ValueError(
             f"{wrong[0]}: no file or folder of results, no numbers such as ours:78.2, and no function that Python"
             " finds, such as my.py:train"
@@ -83,14 +83,14 @@ def kind_of(words: Sequence[str], options: Iterable[str] = ()) -> str:
     return "network"
 
 
-def typed(words: Sequence[str]) -> list[tuple[str, list[float]]]:
+def typed(arguments: Sequence[str]) -> list[tuple[str, list[float]]]:
     """(arm, values) of numbers in hand, `none:78 batchnorm:78.2,78.4`; arms without a name are A, B, ... Raises
     ValueError for another word."""
-    found = [match for word in words if isinstance(word, str) and (match := TYPED.fullmatch(word))]
-    if wrong := [word for word in words if word not in [own.string for own in found]]:
+    found = [match for word in arguments if isinstance(word, str) and (match := TYPED.fullmatch(word))]
+    if wrong := [word for word in arguments if word not in [m.string for m in found]]:
         raise ValueError(f"{wrong[0]}: is no arm with its numbers; write none:78,79, or {{'none': [78, 79]}}")
-    names = [own["arm"] or chr(ord("A") + place) for place, own in enumerate(found)]
-    return [(arm, list(map(float, own["values"].split(",")))) for arm, own in zip(names, found, strict=True)]
+    names = [m["arm"] or chr(ord("A") + index) for index, m in enumerate(found)]
+    return [(arm, list(map(float, m["values"].split(",")))) for arm, m in zip(names, found, strict=True)]
 
 
 def in_hand(arms: Sequence[tuple[Any, Any]], value: str) -> pd.DataFrame:

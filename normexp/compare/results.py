@@ -81,7 +81,7 @@ def compare(
 
     Raises ValueError with one line for what cannot be used.
     """
-    asked = checked(Asked, {key: own for key, own in locals().items() if key in Asked.model_fields})
+    asked = checked(Asked, {key: given for key, given in locals().items() if key in Asked.model_fields})
     margin, guess, paired = asked.margin, asked.guess, asked.paired  # also of texts and numpy's numbers
     spread, looks = asked.spread, asked.looks
     if isinstance(data, (dict, list, tuple)):
@@ -102,31 +102,31 @@ def compare(
             " is an arm"
         )
     arm = column(table, arm, "arm")
-    settings = [column(table, own, "setting") for own in (setting or "").split(",") if own]
+    settings = [column(table, part, "setting") for part in (setting or "").split(",") if part]
     seed = column(table, seed, "seed") if seed else usual(table, "seed")
     value, table = value_of(table, value, {arm, seed, setting})
     roles = [arm, value, *settings, *([seed] if seed else [])]
-    if twice := [role for place, role in enumerate(roles) if role in roles[:place]]:
+    if twice := [role for index, role in enumerate(roles) if role in roles[:index]]:
         raise ValueError(f"{twice[0]}: is one column; name another for each of arm, value, seed and setting")
     metric = metric_of(value, better, margin)
     if guess is None and metric.measure != "value" and "chance_loss" in table:  # of runs of normexp
         guess = float(guess_of(metric, table["chance_loss"].max()))
     notes = [*table.attrs.get("notes", ())]
     (failed, still), nameless = states(table), stripped(table[arm]).eq("").to_numpy(bool)
-    for what, lost in {"not finished": still, f"with an empty {arm}": nameless}.items():
-        notes += [f"left out: {pluralize(int(lost.sum()), 'run')} {what}"] if lost.any() else []
+    for what, left_out in {"not finished": still, f"with an empty {arm}": nameless}.items():
+        notes += [f"left out: {pluralize(int(left_out.sum()), 'run')} {what}"] if left_out.any() else []
     table, failed = table[~still & ~nameless], failed[~still & ~nameless]
     values = numbers(table[value], value)
     runs = pd.DataFrame(
         {"arm": stripped(table[arm]), "value": values, "failed": failed | ~np.isfinite(values)}
     )
-    names = named_arms(runs, [str(own) for own in arms], int(nameless.sum()))
+    names = named_arms(runs, [*map(str, arms)], int(nameless.sum()))
     kept = runs["arm"].isin(names)
     runs, table = runs[kept], table[kept]
     seed = None if seed and table[seed].isna().all() else seed
-    for argument, own in (("seed", seed), *(("setting", own) for own in settings)):
-        if own and (lacking := int(table[own].isna().sum())):
-            raise ValueError(f"{argument}={own}: {pluralize(lacking, 'run')} without one; write it for each")
+    for argument, key in (("seed", seed), *(("setting", key) for key in settings)):
+        if key and (lacking := int(table[key].isna().sum())):
+            raise ValueError(f"{argument}={key}: {pluralize(lacking, 'run')} without one; write it for each")
     runs["level"] = labels(table, settings)
     runs["seed"] = labels(table, [seed]) if seed else runs.groupby(["arm", "level"]).cumcount().astype(str)
     if tune:
@@ -137,8 +137,8 @@ def compare(
         single = examples(per_example, runs, arm, value, seed, settings)
         runs["examples"] = pd.Series(single, runs.index, dtype=object)
     if curves:
-        way = [1, -1 if metric.higher else 1]  # the lower the better
-        runs["curve"] = pd.Series({place: curve * way for place, curve in curves.items()}, dtype=object)
+        signs = [1, -1 if metric.higher else 1]  # the lower the better
+        runs["curve"] = pd.Series({index: curve * signs for index, curve in curves.items()}, dtype=object)
     few = int(runs.groupby(["arm", "level"]).size().min())
     design = Design(
         name=name or (Path(data).stem if isinstance(data, (str, Path)) else "results"), norms=names, metric=metric,
@@ -146,18 +146,18 @@ def compare(
         levels=tuple(dict.fromkeys(runs["level"])), level_name=setting or "batch size", paired=paired and bool(seed),
         spread=spread, curve=value,
     )  # fmt: skip
-    for other in [own for name in SHARED for own in named(table, name) if own not in roles and not tune]:
+    for other in [col for name in SHARED for col in named(table, name) if col not in roles and not tune]:
         if labels(table, [other]).groupby(runs["arm"]).agg(frozenset).nunique() > 1:
             notes += [f"arms differ in {other}, too"]
-    had = {*zip(runs["arm"], runs["level"], strict=True)}
-    if absent := [design.named(*own) for own in product(names, design.levels) if own not in had]:
+    present = {*zip(runs["arm"], runs["level"], strict=True)}
+    if absent := [design.named(*cell) for cell in product(names, design.levels) if cell not in present]:
         notes += [f"no run, so not compared: {', '.join(absent)}"]
     shares = last_word(value) in SHARES and runs["value"].max() <= 1
     if shares and isinstance(margin, (int, float)) and margin > LARGE:
         notes += [f"margin={margin:g} is {100 * margin:g} points, as {value} is a share"]
     notes += [] if seed or table.shape[1] == 2 else ["not paired: no column says the seeds"]
     judged = look(runs, design, guess)
-    if spread and (known := [own.arm.name for own in judged.differences if not own.assumed]):
+    if spread and (known := [diff.arm.name for diff in judged.differences if not diff.assumed]):
         notes += [f"spread={spread:g} is not used for {', '.join(known)}: the runs say it themselves"]
     return Answer(judged, runs, notes)
 
@@ -175,7 +175,7 @@ def one_row_a_run(table: pd.DataFrame, value: str, others: set[str | None]) -> p
         len(arms), 2
     ):
         return table
-    runs = table.melt([own for own in table.columns if own not in arms], arms, "arm", value)
+    runs = table.melt([name for name in table.columns if name not in arms], arms, "arm", value)
     runs.attrs["notes"] = [f"each column is an arm: {', '.join(arms)}"]
     return runs
 
@@ -184,8 +184,8 @@ def value_of(table: pd.DataFrame, value: str | None, others: set[str | None]) ->
     """(the column of the metric, the table, which has it). `test/error` is made of `test/accuracy`."""
     if value is None:
         filled = table.select_dtypes("number").dropna(axis=1, how="all")
-        known = [own for own in filled if own not in others and str(own).lower() not in STATED]
-        known = [own for own in known if not is_aside(str(own))] or known
+        known = [name for name in filled if name not in others and str(name).lower() not in STATED]
+        known = [name for name in known if not is_aside(str(name))] or known
         value = "test/error" if "test/accuracy" in known else str(known[0]) if len(known) == 1 else None
     if value is None:
         raise ValueError(
@@ -220,9 +220,9 @@ def tuned(
 def named_arms(runs: pd.DataFrame, asked: Sequence[str], nameless: int) -> tuple[str, ...]:
     """The arms, the baseline first. Raises ValueError for one without a run, and if there are fewer than two."""
     found = list(dict.fromkeys(runs["arm"]))
-    if lacking := [own for own in asked if own not in found]:
+    if lacking := [arm for arm in asked if arm not in found]:
         raise ValueError(f"arms={lacking[0]}: no run has it; choose from {', '.join(found) or 'none'}")
-    arms = list(asked) or sorted(found, key=lambda own: own.lower() != "none")
+    arms = list(asked) or sorted(found, key=lambda arm: arm.lower() != "none")
     if len(set(arms)) < len(arms):
         raise ValueError(f"arms={','.join(arms)}: one stands twice; name each once")
     if len(arms) < 2:
@@ -237,8 +237,8 @@ def named_arms(runs: pd.DataFrame, asked: Sequence[str], nameless: int) -> tuple
 def check_runs(runs: pd.DataFrame, table: pd.DataFrame, metric: Metric, arms: Sequence[str]) -> None:
     """Raise ValueError with one line for runs that no table of seeds can hold, or that lie in different units."""
     for (arm, _, seed), rows in runs[runs.duplicated(RUN, keep=False)].groupby(RUN):
-        texts, own = table.astype(str), table.loc[rows.index].astype(str)
-        differing = [name for name in own if own[name].nunique() > 1]
+        texts, repeated = table.astype(str), table.loc[rows.index].astype(str)
+        differing = [name for name in repeated if repeated[name].nunique() > 1]
         differing.sort(key=lambda name: texts[name].nunique())  # no names of runs first
         which = ", ".join(map(str, differing[:4])) or "no column"
         remedy = (
@@ -292,7 +292,7 @@ def examples(
         raise ValueError(f"{where}: pairs runs, so name the column of their seeds")
     table, _ = opened(source, value)
     names = (arm, seed, value, "example", *settings)
-    arm, seed, value, example, *settings = (column(table, own, "per_example") for own in names)
+    arm, seed, value, example, *settings = (column(table, name, "per_example") for name in names)
     rows = pd.DataFrame({"arm": stripped(table[arm]), "level": labels(table, settings)})
     rows["seed"], rows["example"] = labels(table, [seed]), table[example]
     rows["value"] = numbers(table[value], value)
@@ -308,4 +308,4 @@ def examples(
         raise ValueError(
             f"{where}: its means over examples are not the values of the runs; give all examples of each"
         )
-    return [scales[0] * own if fine else None for own, fine in zip(values, known, strict=True)]
+    return [scales[0] * row if fine else None for row, fine in zip(values, known, strict=True)]

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from normexp.format import duration, pluralize, tell
 from normexp.runs import read_summary
 from normexp.sweeps.estimate import seconds_of_each
 from normexp.sweeps.options import Options
-from normexp.sweeps.run import run
+from normexp.sweeps.run import launch_folder, run
 
 OWN = "own"  # the measure of `rates.SCORES` by which runs are chosen
 
@@ -32,25 +31,22 @@ def compare(design: Design, training: Training, out: Path, command: str, options
         if looks:
             new = (seeds - looks[-1].seeds) * len(design.norms) * len(design.levels) * max(len(rates), 1)
             if runs["seconds"].sum() + new * runs["seconds"].mean() > 60 * design.budget:
-                ended = f"the budget of {design.budget:g} minutes of one core would not hold {seeds} seeds"
+                ended = f"the budget of {pluralize(design.budget, 'minute')} of one core would not hold {seeds} seeds"
                 break
         while True:
             planned = training.grid(design, rates, seeds)
-            folder = out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
-            names = [name_of(key) for key in planned]
-            cells = run(
-                list(planned.values()), options, folder=folder, names=names, command=command, brief=True
-            )
+            names, folder = [name_of(key) for key in planned], launch_folder(out)
+            cells = run([*planned.values()], options, folder=folder, names=names, command=command, brief=True)
             if options.plan:
                 tell(plan(design, planned))
                 return None
-            if lost := [cell for cell in cells if cell.state == "crashed"]:
-                raise ValueError(f"{pluralize(len(lost), 'run')} crashed, the first: {lost[0].error}")
+            if crashed := [cell for cell in cells if cell.state == "crashed"]:
+                raise ValueError(f"{pluralize(len(crashed), 'run')} crashed, the first: {crashed[0].error}")
             runs = training.read(planned)
             wider = tuple(float(f"{rate:.3g}") for rate in widened_rates(runs, OWN)) if rates else ()
             if len(wider) == len(rates) or len(added) == MOST_WIDENINGS:
                 break
-            more = [f"{own:g}" for own in wider if own not in rates]
+            more = [f"{rate:g}" for rate in wider if rate not in rates]
             added.append(
                 f"{edges(runs, design)}: {' and '.join(more)} {'comes' if len(more) == 1 else 'come'} on top for every"
                 f" arm, so {pluralize(len(planned), 'run')} become {len(planned) // len(rates) * len(wider)}"
@@ -65,9 +61,9 @@ def compare(design: Design, training: Training, out: Path, command: str, options
         )
         guess = None if chosen["guess"].isna().all() else float(chosen["guess"].max())
         looks.append(look(results, design, guess))
-        words = (f"{own.arm.name} {own.word}" for own in looks[-1].differences)
+        decisions = (f"{diff.arm.name} {diff.word}" for diff in looks[-1].differences)
         compared = f"{design.metric.name} against {design.baseline}"
-        tell(f"look {len(looks)} of {len(design.looks)}, {seeds} seeds, {compared}: {', '.join(words)}")
+        tell(f"look {len(looks)} of {len(design.looks)}, {seeds} seeds, {compared}: {', '.join(decisions)}")
         if not looks[-1].open:
             ended = "every difference is decided"
             break
@@ -92,28 +88,30 @@ def name_of(key: tuple) -> str:
 def plan(design: Design, planned: Mapping[tuple, Any]) -> str:
     """How many runs a comparison has at most, and their time: as the finished ones took, else as timed steps say."""
     most = len(planned) // design.looks[0] * design.looks[-1]
-    done = [own["seconds"] for spec in planned.values() if (own := read_summary(spec.folder))]
-    each = done or [sum(own.values()) for own in seconds_of_each(list(planned.values()))]
+    done = [summary["seconds"] for spec in planned.values() if (summary := read_summary(spec.folder))]
+    each = done or [sum(summary.values()) for summary in seconds_of_each(list(planned.values()))]
     looks = ", ".join(map(str, design.looks))
     time = f", about {duration(most * float(np.mean(each)))} of one core" if each else ""
     wider = ", and more where the best rate is the lowest or the highest" if design.rates else ""
     return (
         f"looks at {looks} seeds, until all is decided: at most {pluralize(most, 'run')}{time}{wider}; no look begins"
-        f" after {design.budget:g} minutes of one core (budget=)"
+        f" after {pluralize(design.budget, 'minute')} of one core (budget=)"
     )
 
 
 def edges(runs: pd.DataFrame, design: Design) -> str:
     """Which arms have their best rate at an edge of those tried, in how many seeds."""
     best = tuned_runs(runs, OWN)
-    said = []
+    phrases = []
     ends = {"lowest": runs["lr"].min(), "highest": runs["lr"].max()}
     for (arm, level), rows in best[best["status"] == "completed"].groupby(["arm", "level"], sort=False):
         counts = {name: int((rows["lr"] == edge).sum()) for name, edge in ends.items()}
         if sum(counts.values()) > EDGE_SHARE * len(rows):
             where = [f"the {name} ({ends[name]:g}) in {count}" for name, count in counts.items() if count]
-            said.append(f"{design.named(arm, level)} is {' and '.join(where)} of {len(rows)} seeds")
-    return f"the best rate of {', of '.join(said)}"
+            phrases.append(
+                f"{design.named(arm, level)} is {' and '.join(where)} of {pluralize(len(rows), 'seed')}"
+            )
+    return f"the best rate of {', of '.join(phrases)}"
 
 
 def diverged(runs: pd.DataFrame) -> str:

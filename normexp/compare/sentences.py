@@ -20,7 +20,7 @@ def finding(look: Look) -> list[str]:
     """The result, a sentence for each difference; over several settings first in how many."""
     counted = in_settings(look)
     shown = [] if counted and len(look.differences) > MOST_SHOWN else look.differences
-    return [*counted, *(sentence(own, look.design) for own in shown)]
+    return [*counted, *(sentence(diff, look.design) for diff in shown)]
 
 
 def headline(look: Look) -> str:
@@ -28,32 +28,33 @@ def headline(look: Look) -> str:
     design = look.design
     if len(look.differences) <= 2:
         return " ".join(finding(look))
-    words = [f"{own.arm.name} {VERBS[own.word].format(design.baseline)}" for own in look.differences]
-    return " ".join(in_settings(look)) or f"{'; '.join(words)}."
+    decisions = [f"{diff.arm.name} {VERBS[diff.word].format(design.baseline)}" for diff in look.differences]
+    return " ".join(in_settings(look)) or f"{'; '.join(decisions)}."
 
 
-def sentence(own: Difference, design: Design) -> str:
+def sentence(diff: Difference, design: Design) -> str:
     """One difference: effect with interval, word, and of what is not decided, why and how many seeds would do it."""
-    metric, where = design.metric, own.arm.name
+    metric, arm = design.metric, diff.arm
     unit = f" {metric.unit}" if metric.unit else ""
-    effect = f"{metric.name} {metric.show(own.effect, sign=True)}{unit}"
-    if own.seeds == 1 and own.word == OPEN:
-        few = "Two numbers decide" if own.arm.runs == own.baseline.runs == 1 else "One run of an arm decides"
-        need = more_seeds(own, design) if own.spread else "how many seeds would, spread=VALUE says"
-        return f"{few} nothing: {where} minus {design.baseline}, {effect}; {need}."
-    if math.isfinite(own.interval[0]):
-        effect += f" ({metric.range(own.interval, sign=True)})"
+    effect = f"{metric.name} {metric.show(diff.effect, sign=True)}{unit}"
+    if diff.seeds == 1 and diff.word == OPEN:
+        few = "Two numbers decide" if arm.runs == diff.baseline.runs == 1 else "One run of an arm decides"
+        need = more_seeds(diff, design) if diff.spread else "how many seeds would, spread=VALUE says"
+        return f"{few} nothing: {arm.name} minus {design.baseline}, {effect}; {need}."
+    if math.isfinite(diff.interval[0]):
+        effect += f" ({metric.range(diff.interval, sign=True)})"
     seeds = (
-        pluralize(own.seeds, "pair") if own.paired else f"{pluralize(own.seeds, 'run')} an arm, not paired"
+        pluralize(diff.seeds, "pair") if diff.paired else f"{pluralize(diff.seeds, 'run')} an arm, not paired"
     )
-    more = [in_steps(own, design)] if own.steps else []
-    more += [why_open(own, design)] if own.word == OPEN else []
-    return "; ".join([f"{where} {VERBS[own.word].format(design.baseline)}: {effect}, {seeds}", *more]) + "."
+    more = [in_steps(diff, design)] if diff.steps else []
+    more += [why_open(diff, design)] if diff.word == OPEN else []
+    decision = f"{arm.name} {VERBS[diff.word].format(design.baseline)}: {effect}, {seeds}"
+    return "; ".join([decision, *more]) + "."
 
 
-def in_steps(own: Difference, design: Design) -> str:
+def in_steps(diff: Difference, design: Design) -> str:
     """How many steps fewer or more an arm takes to an equal value."""
-    ratio, (low, high) = own.steps or (1.0, (1.0, 1.0))
+    ratio, (low, high) = diff.steps or (1.0, (1.0, 1.0))
     fewer = ratio < 1
 
     values = (1 - ratio, 1 - high, 1 - low) if fewer else (ratio - 1, low - 1, high - 1)
@@ -61,38 +62,38 @@ def in_steps(own: Difference, design: Design) -> str:
     return f"it reaches an equal {design.curve} in {size} {'fewer' if fewer else 'more'} steps ({' to '.join(ends)})"
 
 
-def why_open(own: Difference, design: Design) -> str:
+def why_open(diff: Difference, design: Design) -> str:
     """Why a difference is not decided, and how many more seeds would probably decide it."""
-    (low, high), margin, show = own.interval, own.margin, design.metric.show
-    if math.isnan(own.effect):
+    (low, high), margin, show = diff.interval, diff.margin, design.metric.show
+    if math.isnan(diff.effect):
         return "no pair of runs has a number"
-    if own.seeds < FEWEST_FOR_INTERVAL:
-        why = f"{own.seeds} decide nothing"
+    if diff.seeds < FEWEST_FOR_INTERVAL:
+        why = f"{diff.seeds} decide nothing"
     elif not math.isfinite(low):
-        equal = "all differences of pairs are equal" if own.paired else "its seeds do not differ"
+        equal = "all differences of pairs are equal" if diff.paired else "its seeds do not differ"
         why = f"{equal}, so they give no interval"
-    elif own.seeds < FEWEST_SEEDS:
+    elif diff.seeds < FEWEST_SEEDS:
         why = f"fewer than {FEWEST_SEEDS} seeds have no word"
     elif any(low < end < high for end in (-margin, margin)):
         why = f"the interval crosses the margin of ±{show(margin)}" if margin else "the interval contains 0"
     else:
         why = "the interval would decide it alone, but not beside the other comparisons"
-    known = own.assumed and own.seeds >= FEWEST_FOR_INTERVAL  # more such runs give no interval either
-    return f"{why}; {more_seeds(own, design)}" if own.spread and not known else why
+    known = diff.assumed and diff.seeds >= FEWEST_FOR_INTERVAL  # more such runs give no interval either
+    return f"{why}; {more_seeds(diff, design)}" if diff.spread and not known else why
 
 
-def more_seeds(own: Difference, design: Design) -> str:
+def more_seeds(diff: Difference, design: Design) -> str:
     """How many more seeds would decide at this effect and spread, and where the spread is from."""
-    of_pairs = own.paired and not own.assumed
-    spread = design.metric.show(own.spread if of_pairs else own.spread / math.sqrt(2))
+    of_pairs = diff.paired and not diff.assumed
+    spread = design.metric.show(diff.spread if of_pairs else diff.spread / math.sqrt(2))
     what = f"if {'the differences of pairs' if of_pairs else 'the runs of an arm'} spread by {spread}"
-    if own.assumed:
+    if diff.assumed:
         what += f" (assumed{'' if design.spread else ': the margin'}; spread=VALUE)"
-    if own.more is None:
+    if diff.more is None:
         return f"{what}, no {MOST:,} seeds decide it: the effect lies at the margin"
-    if own.seeds < FEWEST_FOR_INTERVAL:
-        return f"{what}, it takes {own.seeds + own.more} seeds an arm to decide this"
-    return f"{what}, {own.more} more an arm would decide it"
+    if diff.seeds < FEWEST_FOR_INTERVAL:
+        return f"{what}, it takes {diff.seeds + diff.more} seeds an arm to decide this"
+    return f"{what}, {diff.more} more an arm would decide it"
 
 
 def in_settings(look: Look) -> list[str]:
@@ -102,9 +103,9 @@ def in_settings(look: Look) -> list[str]:
         return []
     lines = []
     for norm in design.norms[1:]:
-        rows = [own for own in look.differences if own.arm.norm == norm]
-        known = [own for own in rows if not math.isnan(own.effect)]
-        sides = [word_of(own.effect, own.margin, higher=design.metric.higher) for own in known]
+        rows = [diff for diff in look.differences if diff.arm.norm == norm]
+        known = [diff for diff in rows if not math.isnan(diff.effect)]
+        sides = [word_of(diff.effect, diff.margin, higher=design.metric.higher) for diff in known]
         better, within, worse = map(sides.count, (BETTER, EQUAL, WORSE))
         lines.append(
             f"{norm} is better than {design.baseline} by more than the margin in {better} of {len(rows)} hand-picked"
@@ -128,9 +129,9 @@ def failed_runs(look: Look) -> str:
 def partners(look: Look) -> str:
     """How many runs of each arm had no partner; empty if all had."""
     counts = [
-        f"{arm.runs - own.seeds} of {arm.runs} with {arm.name}"
-        for own in look.differences
-        for arm in (own.baseline, own.arm)
-        if own.paired and arm.runs > own.seeds
+        f"{arm.runs - diff.seeds} of {arm.runs} with {arm.name}"
+        for diff in look.differences
+        for arm in (diff.baseline, diff.arm)
+        if diff.paired and arm.runs > diff.seeds
     ]
     return f"without a partner or a number: {', '.join(dict.fromkeys(counts))}" if counts else ""

@@ -24,7 +24,7 @@ from normexp.compare.own_run import OF_SEED, arguments_of, own_run, plain
 from normexp.compare.results import SHARES, check_units
 from normexp.config.run_spec import RunSpec, specs
 from normexp.config.targets import DataOfLaunch
-from normexp.format import tell
+from normexp.format import pluralize, tell
 from normexp.runs import failed, finished_summary
 from normexp.runs.metrics import last_word, with_metric
 from normexp.runs.read import METRICS as RECORDED
@@ -63,7 +63,7 @@ class Training:
         """A row for each finished run: arm, level, lr, seed, its metrics, status, value, score, tie, seconds, guess,
         folder. The status is `failed` if it learned no more than guessing gives."""
         summaries = [finished_summary(spec.folder) for spec in planned.values()]
-        rows = pd.DataFrame([own["metrics"] for own in summaries]).astype(float)
+        rows = pd.DataFrame([summary["metrics"] for summary in summaries]).astype(float)
         rows["run"] = [str(spec.folder) for spec in planned.values()]
         for name in (self.value, *self.chosen_by):
             if self.function:
@@ -74,10 +74,10 @@ class Training:
         score, tie, *_ = [*scores, 0.0, 0.0]
         known = rows[[self.value, *self.chosen_by]].notna().all(axis=1)  # whatever else a function returned
         status = np.where(known, "completed", "diverged") if self.function else [*map(status_of, summaries)]
-        chances = np.array([own.get("chance_loss") or math.inf for own in summaries])
+        chances = np.array([summary.get("chance_loss") or math.inf for summary in summaries])
         table = pd.DataFrame([*planned], columns=["arm", "level", "lr", "seed"]).astype({"lr": float}).assign(
             setting="", status=status, value=rows[self.value], score=score, tie=tie,
-            seconds=[own["seconds"] for own in summaries], folder=rows.pop("run"),
+            seconds=[summary["seconds"] for summary in summaries], folder=rows.pop("run"),
             guess=guess_of(self.metric, chances) if self.guess is None else self.guess,
         )  # fmt: skip
         if self.function and last_word(self.value) in SHARES:
@@ -89,9 +89,9 @@ def check_returned(
     function: str, name: str, planned: Iterable[Key], summaries: Iterable[Mapping[str, Any]]
 ) -> None:
     """Raise ValueError with one line for a run of a function that ended well without this metric."""
-    for (arm, *_), own in zip(planned, summaries, strict=True):
-        if own["status"] == "completed" and name not in own["metrics"]:
-            found = ", ".join(own["metrics"]) or "nothing"
+    for (arm, *_), summary in zip(planned, summaries, strict=True):
+        if summary["status"] == "completed" and name not in summary["metrics"]:
+            found = ", ".join(summary["metrics"]) or "nothing"
             remedy = "return it for every arm (rates are chosen by val), or write another metric="
             raise ValueError(f"metric={name}: {function} with {arm} returns {found}; {remedy}")
 
@@ -113,14 +113,14 @@ def curve_of(folder: str) -> Curve | None:
 
 
 def of_model(
-    words: Sequence[str], *, arms: Sequence[str], metric: str | None, better: str | None, margin: Any,
+    overrides: Sequence[str], *, arms: Sequence[str], metric: str | None, better: str | None, margin: Any,
     batch_sizes: Sequence[int], rates: Sequence[float], guess: float | None, name: str, out: Path, **design: Any,
 ) -> tuple[Design, Training]:  # fmt: skip
-    """A network of normexp. Raises ValueError with one line for words that do not fit."""
-    check_words(words)
+    """A network of normexp. Raises ValueError with one line for overrides that do not fit."""
+    check_overrides(overrides)
     data = DataOfLaunch()
-    own = [*words, "monitor=none"]  # as the command composed them before
-    (spec,) = specs([*own, "norm=none"], data=data)
+    common = [*overrides, "monitor=none"]  # as the command composed them before
+    (spec,) = specs([*common, "norm=none"], data=data)
     texts = spec.choices["data"] in ("text_file", "python_docs")
     value = metric or ("test/loss" if texts else "test/error")
     value = f"test/{value}" if value in ("error", "loss") else value
@@ -129,15 +129,15 @@ def of_model(
         raise ValueError(f"metric={value}: {unknown}")
     if found.measure == "error" and isinstance(margin, float) and margin >= 1:
         raise ValueError(
-            f"margin={margin:g}: is a share of wrong answers, below 1; {margin / 100:g} is {margin:g} points"
+            f"margin={margin:g}: is a share of wrong answers, below 1; {margin / 100:g} is {pluralize(margin, 'point')}"
         )
     name = name or f"{spec.choices['model']}-{spec.choices['data']}"
-    own += [f"outputs={out / name / 'cache'}", "name=runs"]
+    common += [f"outputs={out / name / 'cache'}", "name=runs"]
 
     @functools.cache
     def make(arm: str, level: Any, lr: float, seed: int) -> RunSpec:
         size = [f"batch_size={level}"] if level else []
-        (spec,) = specs([*own, f"norm={arm}", *size], seeds=[seed], rates=[lr], data=data)
+        (spec,) = specs([*common, f"norm={arm}", *size], seeds=[seed], rates=[lr], data=data)
         return spec
 
     by = {"val/accuracy": 1, "val/loss": -1}
@@ -154,14 +154,14 @@ def of_model(
         margin=PRACTICAL if margin is None else margin,
         metric=found,
         curve="validation loss",
-        words=tuple(dict.fromkeys((f"recipe={spec.choices['recipe']}", *words))),
+        words=tuple(dict.fromkeys((f"recipe={spec.choices['recipe']}", *overrides))),
         **design,
     ), Training(make, found, value, by, guess)
 
 
-def check_words(words: Sequence[str]) -> None:
+def check_overrides(overrides: Sequence[str]) -> None:
     """Raise ValueError for a word of `normexp train` that the comparison chooses itself."""
-    for word in words:
+    for word in overrides:
         # Also the rate of the optimizer alone: lr would move nothing.
         if word.partition("=")[0].lstrip("+~") in CHOSEN:
             other = "write norms=, seeds= or rates=, or leave it out"
@@ -169,12 +169,12 @@ def check_words(words: Sequence[str]) -> None:
 
 
 def of_function(
-    words: Sequence[str], *, arms: Sequence[str], metric: str | None, better: str | None, margin: Any,
+    arguments: Sequence[str], *, arms: Sequence[str], metric: str | None, better: str | None, margin: Any,
     batch_sizes: Sequence[int], rates: Sequence[float], guess: float | None, name: str, out: Path, version: str,
     **design: Any,
 ) -> tuple[Design, Training]:  # fmt: skip
-    """A function of somebody else. Raises ValueError with one line for words that do not fit."""
-    target, *rest = words
+    """A function of somebody else. Raises ValueError with one line for arguments that do not fit."""
+    target, *rest = arguments
     if wrong := [word for word in rest if "=" not in word]:
         raise ValueError(f"{wrong[0]}: write an argument of {target} as key=value")
     more = {key: plain(value) for key, _, value in (word.partition("=") for word in rest)}
@@ -197,10 +197,10 @@ def of_function(
         raise ValueError(f"rates: {target} takes lr, so write those to try, rates=0.001,0.01")
     if rates and "lr" not in names:
         raise ValueError(f"rates: {target} takes no lr; add this argument, or leave rates out")
-    said = "".join(f", {key}={value}" for key, value in more.items())
+    given = "".join(f", {key}={value}" for key, value in more.items())
     tell(
-        f"a run is known by {target}, its arguments ({names[0]}, lr, seed{said}) and version={version}; its code is not"
-        " read, so write another version= after a change"
+        f"a run is known by {target}, its arguments ({names[0]}, lr, seed{given}) and version={version}; its code is"
+        " not read, so write another version= after a change"
     )
     if rates:
         better = "higher" if found.higher else "lower"
@@ -213,7 +213,7 @@ def of_function(
 
     return Design(
         name=name, norms=tuple(arms), rates=tuple(sorted(set(rates))), margin=margin, metric=found, curve="loss",
-        words=(*words, *([f"version={version}"] if version else [])), **design,
+        words=(*arguments, *([f"version={version}"] if version else [])), **design,
     ), Training(
         make, found, metric or "test", {"val": 1 if found.higher else -1} if rates else {}, guess, target
     )  # fmt: skip

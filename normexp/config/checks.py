@@ -100,8 +100,13 @@ def check_kinds(config: dict[str, Any], choices: dict[str, str]) -> None:
         pairs = ", ".join(f"model={model} data={data}" for model, data in made)
         raise ValueError(f"recipe={FAST}: is made for {pairs}; choose one of these, or leave it out")
     accepts, kind = declared(config, "model", "accepts"), declared(config, "data", "kind")
+    if accepts not in FITTING:
+        raise ValueError(
+            f'model={choices["model"]}: accepts={accepts}: says not what it reads; write accepts = "image" or '
+            '"text" into its class'
+        )
     if accepts != kind:
         raise ValueError(
             f"model={choices['model']}: reads {accepts} data, and data={choices['data']} is {kind} data; "
-            f"use {FITTING.get(accepts, 'other data')}"
+            f"use {FITTING[accepts]}"
         )

@@ -24,7 +24,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from normexp.config.errors import one_line
-from normexp.config.folder import CONFIGS, allowed_packages, config_file, own_folder
+from normexp.config.folder import CONFIGS, allowed_packages, check_own_name, config_file, own_folder
 from normexp.config.identity import OFF
 from normexp.config.options import GROUPS as CHOSEN
 from normexp.config.options import expanded, no_such_choice, quoted
@@ -139,6 +139,9 @@ def _by_hydra(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, str]]:
     finally:
         current.hydra = running
     chosen = {key: value for key, value in cfg.hydra.runtime.choices.items() if "hydra/" not in key}
+    for group, choice in chosen.items():
+        for name in [choice] if isinstance(choice, str) else choice or ():
+            check_own_name(group, name)
     with read_write(cfg), open_dict(cfg):
         del cfg["hydra"]
     return cfg, chosen
@@ -159,6 +162,7 @@ def plain_values(cfg: DictConfig) -> dict[str, Any]:
     except MissingMandatoryValue as error:
         raise ValueError(f"{error.full_key}: is missing; add {error.full_key}=VALUE") from None
     except OmegaConfBaseException as error:
-        raise ValueError(str(error).split("\n")[0]) from None
+        key = f"{error.full_key}: " if error.full_key else ""
+        raise ValueError(f"{key}{str(error).splitlines()[0]}") from None
     except RecursionError:
         raise ValueError("the configuration refers to itself; write the value") from None

@@ -102,11 +102,11 @@ def first_mistake(error: "ValidationError", model: "type[BaseModel]", path: str 
     key = f"{path}.{where}".strip(".")
     if not key:  # of a check of all values together, which names its own
         return remedies[0]
-    own = first["type"] == "value_error"  # of a validator
+    raised = first["type"] == "value_error"  # of a validator
     # A key that is absent or unknown has no value to show; nor have keys that do not fit together.
-    if first["type"] in ("extra_forbidden", "missing") or (own and isinstance(first["input"], dict)):
+    if first["type"] in ("extra_forbidden", "missing") or (raised and isinstance(first["input"], dict)):
         return f"{key}: {remedies[0]}"
-    shown = str(first["input"]) if own else repr(first["input"])
+    shown = str(first["input"]) if raised else repr(first["input"])
     return f"{key}={shown:.80}: {' or '.join(dict.fromkeys(remedies))}"
 
 

@@ -133,6 +133,14 @@ def config_file(group: str, name: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
+def check_own_name(group: str, name: str) -> None:
+    """Raise ValueError with one line for a choice that stands in the user's folder under a name of normexp's, which
+    Hydra would take instead."""
+    own, ours = ((folder or CONFIGS) / group / f"{name}.yaml" for folder in (own_folder(), None))
+    if own.is_file() and ours.is_file() and not own.samefile(ours):
+        raise ValueError(f"{own}: {group}={name} is normexp's own; name the file my_{name}.yaml")
+
+
 def lies_in(name: str, packages: Iterable[str]) -> bool:
     """Whether a dotted name is one of the packages, or lies in one: of keys, `norm.eps` lies in `norm`."""
     return any(name == package or name.startswith(f"{package}.") for package in packages)

@@ -46,6 +46,8 @@ def installed(group: str) -> dict[str, str]:
 
 def suggest(word: str, names: list[str]) -> str:
     """`did you mean ...? choose from: ...`, at most eight names; `--help` lists all."""
+    if not names:
+        return "it takes none"
     folded = {re.sub(r"[^a-z0-9]", "", name): name for name in names}
     near = difflib.get_close_matches(re.sub(r"[^a-z0-9]", "", word.lower()), list(folded), n=1)
     hint = f"did you mean {folded[near[0]]}? " if near else ""
@@ -67,21 +69,21 @@ def key_of(word: str) -> str:
     return word.lstrip("+~").partition("=")[0]
 
 
-def with_several_values(words: Iterable[Any]) -> list[str]:
+def with_several_values(overrides: Iterable[Any]) -> list[str]:
     """The words that give a key several values, `lr=0.1,0.3`; a list, a mapping or a quoted text is one value."""
-    return [str(word) for word in words if re.search(r"=[^\[({'\"]*,", str(word))]
+    return [str(word) for word in overrides if re.search(r"=[^\[({'\"]*,", str(word))]
 
 
-def last_of_each(words: Iterable[str]) -> list[str]:
+def last_of_each(overrides: Iterable[str]) -> list[str]:
     """The words that no later one of their key replaces. Both of `~key +key=VALUE` stay."""
-    return list({(word[:1] == "~", key_of(word)): word for word in words}.values())
+    return list({(word[:1] == "~", key_of(word)): word for word in overrides}.values())
 
 
-def require_once(words: Iterable[str]) -> None:
+def require_once(arguments: Iterable[str]) -> None:
     """Raise ValueError with one line for two words of one key, of which Hydra would take the last; but `~key` before
     `+key=VALUE`, which puts another mapping in place of one."""
     seen: dict[str, str] = {}
-    for word in words:
+    for word in arguments:
         if "=" not in word and not word.startswith(("~", "--")):
             continue
         key = key_of(word)
@@ -90,10 +92,10 @@ def require_once(words: Iterable[str]) -> None:
         seen[key] = word
 
 
-def expanded(words: Iterable[str]) -> list[str]:
+def expanded(overrides: Iterable[str]) -> list[str]:
     """Words with `model=timm:NAME` as what it stands for. That comes first, so that the user's words can change it."""
     first, rest = [], []
-    for word in words:
+    for word in overrides:
         plain = re.sub(r"\\(.)", r"\1", word)  # Hydra escapes signs in the cells of a sweep
         found = re.fullmatch(rf"model=(['\"]?)({'|'.join(HUBS)}):(.+)\1", plain)
         swept = found and re.search(r",(?![^(]*\))", found[3])  # its cells come here one by one

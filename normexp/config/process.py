@@ -39,8 +39,8 @@ def command(name: str) -> str:
 def typed(argv: Sequence[str]) -> str:
     """A command line as a user types it, quoted for a shell, on one line. `sys.argv[0]` is replaced by the command."""
     installed = Path(argv[0]).stem == "normexp"  # normexp.exe on Windows
-    words = ["normexp", *argv[1:]] if installed else ["python", *argv]
-    return UNPRINTABLE.sub(" ", shlex.join(words))
+    arguments = ["normexp", *argv[1:]] if installed else ["python", *argv]
+    return UNPRINTABLE.sub(" ", shlex.join(arguments))
 
 
 def sleep_where_others_work() -> None:

@@ -49,7 +49,7 @@ def specs(
     axes = [f"lr={rate}" for rate in rates or ()], [f"seed={seed}" for seed in seeds or ()]
     lists = [(*overrides, *reversed(given)) for given in itertools.product(*(axis for axis in axes if axis))]
     data = data or DataOfLaunch()
-    return [spec_of(*compose(words), words, data) for words in lists]
+    return [spec_of(*compose(cell), cell, data) for cell in lists]
 
 
 def spec_of(

@@ -11,6 +11,7 @@ import json
 import pkgutil
 import re
 import sys
+import traceback
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,7 @@ def resolve_target(path: str, name: Any) -> type:
         sys.path.append(str(folder))
     try:
         target = pkgutil.resolve_name(name)
-    except Exception as error:  # the import runs a user's code
+    except (Exception, SystemExit) as error:  # the import runs a user's code
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"{where}: cannot be imported ({reason}); check its spelling") from error
     if not isinstance(target, type):
@@ -105,16 +106,23 @@ def build_model(config: dict[str, Any], data: Any) -> "nn.Module":
 
 @contextlib.contextmanager
 def refused(path: str, what: str, where: str = "with its options") -> Iterator[None]:
-    """Turn an error of a part's code into one line that names it, and where it fails. A ValueError is a message."""
+    """Turn an error of a part's code into one line that names it, and where it fails. A ValueError of normexp's is a
+    message."""
     try:
         yield
-    except ValueError:
-        raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ValueError) and _raised_here(error):
+            raise
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ValueError(
             f"{path}: {what} fails {where}: {reason} (HYDRA_FULL_ERROR=1 shows where)"
         ) from error
+
+
+def _raised_here(error: BaseException) -> bool:
+    """Whether the line that raised an error is one of normexp's."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return lies_in(frame.f_globals.get("__name__", ""), ("normexp",))
 
 
 def load_data(config: dict[str, Any]) -> "DataModule":

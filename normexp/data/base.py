@@ -14,6 +14,7 @@ from torch import Tensor
 from normexp.data.orders import ShuffledOrder
 from normexp.data.rows import Rows
 from normexp.data.transforms import Augmentation, Batch, Tasks
+from normexp.format import pluralize
 
 # Limits of options, which a configuration is checked against.
 Count = Annotated[int, Field(ge=1)]
@@ -212,8 +213,8 @@ class DataModule(LightningDataModule):
         order = self.training_order(splits["train"])
         if len(order) == 0:
             raise ValueError(
-                f"batch_size={self.batch_size}: the training split has {order.num_rows} samples and only full batches "
-                f"are trained on; choose at most {order.num_rows}"
+                f"batch_size={self.batch_size}: the training split has {pluralize(order.num_rows, 'sample')} and only "
+                f"full batches are trained on; choose at most {order.num_rows}"
             )
         self.splits = splits
         if int((self.class_counts("train") > 0).sum()) < 2:  # a constant answer would be perfect

@@ -139,7 +139,7 @@ class ImageFolder(ImageData):
     channels: Literal[1, 3] = 3  # 1: converted to gray
     cache: str | None = None  # None: normexp in the user's cache folder
 
-    def place(self) -> Path:
+    def location(self) -> Path:
         """The folder or archive. Raises ValueError if there is none."""
         if self.path is None:
             raise ValueError("data.path is not set: name a folder with data.path=FOLDER; " + LAYOUT)
@@ -149,7 +149,7 @@ class ImageFolder(ImageData):
         return path
 
     def read_images(self) -> Images:
-        path = self.place()
+        path = self.location()
         status = path.stat()
         found = scan(path) if path.is_dir() else [status.st_size, status.st_mtime_ns]
         key = [str(path.resolve()), self.image_size, self.channels, found]

@@ -14,6 +14,7 @@ from normexp.data.base import DIGESTED, Count, DataModule, SplitSeed, digest
 from normexp.data.orders import ClassPairedOrder, ShuffledOrder, stratified_order
 from normexp.data.rows import PixelRows, Rows
 from normexp.data.transforms import Augmentation, Border, Kind, Scaling, Tasks, count_values, moments
+from normexp.format import pluralize
 
 Tta = Literal["none", "flip"]  # test-time augmentation
 TEST_SIZE = 360  # of the digits, a fifth
@@ -125,7 +126,7 @@ class ImageData(DataModule):
         train_size = available - val_size if self.train_size is None else self.train_size
         if not 1 <= train_size <= available - val_size:
             raise ValueError(
-                f"data.train_size={train_size}: validation leaves {available - val_size} images; "
+                f"data.train_size={train_size}: validation leaves {pluralize(available - val_size, 'image')}; "
                 f"choose 1..{available - val_size}, or null for all"
             )
         return val_size, train_size
@@ -150,7 +151,7 @@ class ImageData(DataModule):
     def describe(self) -> str:
         sizes = " / ".join(f"{len(self.splits[name].y):,} {name}" for name in ("train", "val", "test"))
         shape = "x".join(str(side) for side in self.input_shape)
-        tasks = f", {self.tasks} anew every {self.task_batches} batches" if self.tasks else ""
+        tasks = f", {self.tasks} anew every {pluralize(self.task_batches, 'batch')}" if self.tasks else ""
         return f"{type(self).__name__}: {sizes} images of {shape}, {self.num_classes} classes{tasks}"
 
 

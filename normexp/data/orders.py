@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from normexp.format import pluralize
+
 
 def keyed_number(*key: str | int) -> int:
     """A number of 63 bits, derived from the key."""
@@ -98,7 +100,9 @@ class ClassPairedOrder(ShuffledOrder):
             )
         smallest = min(len(members) for members in self.members)
         if samples_per_class > smallest:
-            raise ValueError(f"{option}: the smallest class has {smallest} training samples; choose fewer")
+            raise ValueError(
+                f"{option}: the smallest class has {pluralize(smallest, 'training sample')}; choose fewer"
+            )
 
     def batches(self, epoch: int) -> Tensor:
         generator = keyed_generator("batches", self.seed, epoch)

@@ -1,6 +1,7 @@
 """A user's own LightningDataModule or Dataset; its items are read when a batch needs them."""
 
 import hashlib
+import operator
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -46,7 +47,7 @@ def call_seeded(make: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         return make(*arguments, **named)
 
 
-def said(error: Exception) -> str:
+def error_line(error: Exception) -> str:
     """An error of the user's code, in one line; that of a worker process ends with its cause."""
     return printable(f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[-1]}")
 
@@ -169,7 +170,7 @@ class OwnData(DataModule):
         try:
             loaders = self._make_loaders()
         except Exception as error:  # the user's code may raise anything
-            raise ValueError(f"data.path: {self.class_name}: {said(error)}") from error
+            raise ValueError(f"data.path: {self.class_name}: {error_line(error)}") from error
         for split, loader in self.loaders.items():
             self._check_loader(split, loader)
             self._check_batch(split)
@@ -179,7 +180,12 @@ class OwnData(DataModule):
             raise ValueError(
                 f"data.classes is not set, and {self.class_name} has no num_classes; add data.classes=N"
             )
-        self.num_classes = int(count)
+        try:
+            self.num_classes = operator.index(count)
+        except TypeError:
+            raise ValueError(
+                f"data.path: {self.class_name}.num_classes={count!r:.40}: must be a whole number; set data.classes=N"
+            ) from None
         splits: dict[str, Any] = {split: self.make_rows(split, CPU, training=False) for split in SPLITS}
         if named := getattr(loaders, "fingerprint", None):
             digests, content = {}, named
@@ -225,10 +231,13 @@ class OwnData(DataModule):
     def _check_batch(self, split: str) -> None:
         wanted = f"data.path: {self.class_name} must give, for {split} and data.kind={self.kind}, {FORMS[self.kind]}"
         try:
-            x, y = self.make_rows(split, CPU, training=False).take(slice(1))
+            rows = self.make_rows(split, CPU, training=False)
+            if not len(rows):
+                raise ValueError("it has no item")
+            x, y = rows.take(slice(1))
             found = f"it gives {x.dtype} {tuple(x.shape)} and {y.dtype} {tuple(y.shape)}"
         except Exception as error:  # the user's transforms may raise anything
-            raise ValueError(f"{wanted}; {said(error)}") from error
+            raise ValueError(f"{wanted}; {error_line(error)}") from error
         if self.kind == "image":
             fits = x.dtype == torch.float32 and x.dim() in (2, 4) and y.dim() == 1
         else:
@@ -247,12 +256,14 @@ class OwnData(DataModule):
                 rows.batches(chunks), f"reading {split}", len(chunks), console=screen,
                 disable=not screen.is_terminal,
             ):  # fmt: skip
+                if split == "train" and not x.isfinite().all():
+                    raise ValueError("a value of its inputs is not finite, and would end every training")
                 content.update(x.contiguous().numpy().tobytes())
                 content.update(y.contiguous().numpy().tobytes())
                 counts += torch.bincount(y.flatten(), minlength=self.num_classes)
         except Exception as error:  # the user's transforms may raise anything
             raise ValueError(
-                f"data.path: {self.class_name}, {split}: an item cannot be read ({said(error)})"
+                f"data.path: {self.class_name}, {split}: an item cannot be read ({error_line(error)})"
             ) from error
         self._class_counts[split] = counts
         return content.hexdigest()[:16]

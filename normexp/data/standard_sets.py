@@ -62,10 +62,10 @@ class TorchvisionImages(ImageData):
         """Pixels, uint8 (N, C, H, W), and labels (N,) of the training or the test images."""
 
     def read_images(self) -> Images:
-        places = search_paths() if self.root is None else [Path(self.root).expanduser()]
-        found = (folder for folder in places if all(path.is_file() for path in self.files(folder)))
+        folders = search_paths() if self.root is None else [Path(self.root).expanduser()]
+        found = (folder for folder in folders if all(path.is_file() for path in self.files(folder)))
         if (folder := next(found, None)) is None:
-            folder = places[0]
+            folder = folders[0]
             download(self.dataset, folder, self.files(folder))
         try:
             parts = [self.read_part(folder, train=train) for train in (True, False)]
@@ -176,14 +176,14 @@ class CIFAR10JPEG(ImageFolder):
     image_size: int = field(default=32, init=False)
     channels: Literal[1, 3] = field(default=3, init=False)
 
-    def place(self) -> Path:
-        places = [folder / ARCHIVE for folder in search_paths()]
+    def location(self) -> Path:
+        archives = [folder / ARCHIVE for folder in search_paths()]
         if self.path is not None:
-            places = [Path(self.path).expanduser()]
-        for folder in places:
-            if folder.is_file():
-                return folder
+            archives = [Path(self.path).expanduser()]
+        for archive in archives:
+            if archive.is_file():
+                return archive
         raise ValueError(
-            f"data.path={self.path or 'null'}: there is no {' and no '.join(map(str, places))}; "
+            f"data.path={self.path or 'null'}: there is no {' and no '.join(map(str, archives))}; "
             f"name {ARCHIVE} with data.path=FILE, or take data=cifar10"
         )

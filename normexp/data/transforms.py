@@ -32,9 +32,8 @@ class Scaling:
     ) -> None:
         self.max_pixel, self.binarize = max_pixel, binarize
         self.mean, self.std = mean, std
-        like = torch.ones(()) if mean is None else mean
         # A tensor, because to divide by a number CUDA multiplies by 1 / max_pixel, which rounds differently.
-        self.white = torch.full((), float(max_pixel), device=like.device)
+        self.white = torch.full((), float(max_pixel), device=None if mean is None else mean.device)
 
     def to(self, device: torch.device) -> "Scaling":
         moved = Scaling(self.max_pixel, binarize=self.binarize)
@@ -150,8 +149,8 @@ class Tasks:
             return batch
         if self.kind == "relabeled":
             return x, new_order(self.seed, task, self.num_classes).to(y.device)[y]
-        places = x.flatten(2)  # (N, C, H W)
-        return places[:, :, new_order(self.seed, task, places.shape[2]).to(x.device)].view_as(x), y
+        positions = x.flatten(2)  # (N, C, H W)
+        return positions[:, :, new_order(self.seed, task, positions.shape[2]).to(x.device)].view_as(x), y
 
 
 @lru_cache(maxsize=16)

@@ -63,14 +63,14 @@ class Lab:
 
     folder: Path
     small: bool = False
-    say: Callable[[str], None] = lambda words: None
+    say: Callable[[str], None] = lambda run: None
     runs: list[Path] = field(default_factory=list)
 
     def size(self, full: int, small: int) -> int:
         """A number of steps, units, seeds or layers."""
         return small if self.small else full
 
-    def train(self, *words: str, seeds: int = 1, rates: "Sequence[float] | None" = None) -> "list[Run]":
+    def train(self, *overrides: str, seeds: int = 1, rates: "Sequence[float] | None" = None) -> "list[Run]":
         """The runs that the words of `normexp train` ask for, trained if they are not there. Spaces separate words.
 
         Args:
@@ -79,7 +79,7 @@ class Lab:
         """
         from normexp.api import train
 
-        asked = " ".join(words).split()
+        asked = " ".join(overrides).split()
         self.say(" ".join(asked))
         with contextlib.redirect_stdout(io.StringIO()):
             shared = (*asked, f"outputs={self.folder}", "name=runs", "threads=1")
@@ -91,11 +91,11 @@ class Lab:
         self.runs += [run.folder for run in runs if run.folder]
         return runs
 
-    def network(self, *words: str, seed: int = 0) -> "SiteNetwork":
+    def network(self, *overrides: str, seed: int = 0) -> "SiteNetwork":
         """A network with its initial weights."""
         from normexp.claims.evidence.initial import network
 
-        return network(tuple(" ".join(words).split()), seed)
+        return network(tuple(" ".join(overrides).split()), seed)
 
 
 def trained(run: "Run") -> Any:
@@ -137,21 +137,21 @@ def figures() -> dict[str, Named]:
     return {name: Named(name, make=MAKERS[name], **text) for name, text in texts.items()}
 
 
-def chosen(words: Sequence[str]) -> list[Named]:
+def chosen(names: Sequence[str]) -> list[Named]:
     """The figures of these names; `all` means each. Raises ValueError for a name that is none, or without a name."""
     from normexp.config.options import suggest
 
     available = figures()
-    if not words:
+    if not names:
         raise ValueError(f"name a figure, or all; choose from: {', '.join(available)}")
-    for word in words:
+    for word in names:
         if word not in (*available, "all"):
             if Path(word).is_dir():
                 raise ValueError(
                     f"{word}: is a folder; `normexp report {word}` draws the figures of its runs"
                 )
             raise ValueError(f"{word}: no such figure; {suggest(word, list(available))}")
-    return list(available.values()) if "all" in words else [available[word] for word in words]
+    return list(available.values()) if "all" in names else [available[word] for word in names]
 
 
 def make(
@@ -160,7 +160,7 @@ def make(
     *,
     small: bool = False,
     pdf: bool = False,
-    say: Callable[[str], None] = lambda words: None,
+    say: Callable[[str], None] = lambda run: None,
 ) -> Plot:
     """Compute a figure and write its files. Its runs are kept under `folder`/runs and used again."""
     from normexp.report.drawing import Drawing, save

@@ -54,10 +54,10 @@ def edge_of_stability(lab: Lab) -> Plot:
 
     rates = (0.03, 0.05, 0.1) if not lab.small else (0.02,)
     steps, every = lab.size(2000, 6), lab.size(25, 3)
-    words = "norm=none model=mlp model.depth=2 model.width=64 model.activation=tanh"
+    overrides = "norm=none model=mlp model.depth=2 model.width=64 model.activation=tanh"
     losses, sharpness, laws, last = [], [], [], {}
     for rate in rates:
-        network = lab.network(words, "model.initialization=xavier data=digits")
+        network = lab.network(overrides, "model.initialization=xavier data=digits")
         x, y = (part[: lab.size(250, 32)] for part in network.examples or ())
         target = functional.one_hot(y, 10).float()
         parameters = list(network.parameters())

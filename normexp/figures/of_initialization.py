@@ -12,22 +12,22 @@ BN_RELU = math.pi / (math.pi - 1)  # growth of the squared gradient per layer (Y
 FALL = "gradient / that of the last layer"
 
 
-def gradients(lab: Lab, norm: str, words: str, *, batch_size: int = 128) -> Line:
+def gradients(lab: Lab, norm: str, overrides: str, *, batch_size: int = 128) -> Line:
     """Norm of the gradient by the output of each hidden linear map, over that at the last: the mean of several seeds,
     with a band from the smallest to the largest."""
     from normexp.claims.laws.depth import gradient_profile
 
     rows = []
     for seed in range(lab.size(3, 1)):
-        network = lab.network(f"norm={norm} model=mlp", words, seed=seed)
+        network = lab.network(f"norm={norm} model=mlp", overrides, seed=seed)
         squares = gradient_profile(network, seed=seed, batch_size=batch_size)
         rows.append(((squares - squares[-1]) / 2).exp().tolist())
     columns = list(zip(*rows, strict=True))
     mean = [statistics.fmean(values) for values in columns]
-    return Line(norm, places(mean), mean, list(map(min, columns)), list(map(max, columns)))
+    return Line(norm, layer_numbers(mean), mean, list(map(min, columns)), list(map(max, columns)))
 
 
-def places(values: Sequence[float]) -> list[int]:
+def layer_numbers(values: Sequence[float]) -> list[int]:
     """1, 2, ... for a list of layers."""
     return list(range(1, len(values) + 1))
 
@@ -37,8 +37,8 @@ def vanishing_gradients(lab: Lab) -> Plot:
     """Gradient by layer in a deep MLP of sigmoid or tanh units, for three norms."""
     depth, panels, falls = lab.size(16, 4), [], dict[tuple[str, str], float]()
     for activation in ("sigmoid", "tanh"):
-        words = f"model.depth={depth} model.width=128 model.initialization=small_gaussian"
-        lines = [gradients(lab, norm, f"{words} model.activation={activation}") for norm in NORMS]
+        overrides = f"model.depth={depth} model.width=128 model.initialization=small_gaussian"
+        lines = [gradients(lab, norm, f"{overrides} model.activation={activation}") for norm in NORMS]
         falls |= {(activation, line.name): line.y[0] for line in lines}
         panels.append(Panel(f"{activation} units", "layer", FALL, lines, log="y"))
     seen = (
@@ -54,16 +54,15 @@ def vanishing_gradients(lab: Lab) -> Plot:
 def mean_field_explosion(lab: Lab) -> Plot:
     """Gradient by layer of a plain ReLU network, with the closed form for BatchNorm."""
     depth, batch = lab.size(40, 8), lab.size(256, 32)
-    words = f"model.depth={depth} model.width={lab.size(512, 32)}"
-    lines = [gradients(lab, norm, words, batch_size=batch) for norm in NORMS]
-    rate = BN_RELU
-    law = [rate ** ((depth - layer) / 2) for layer in range(1, depth + 1)]
+    overrides = f"model.depth={depth} model.width={lab.size(512, 32)}"
+    lines = [gradients(lab, norm, overrides, batch_size=batch) for norm in NORMS]
+    law = [BN_RELU ** ((depth - layer) / 2) for layer in range(1, depth + 1)]
     inner = lines[1].y[depth // 4 : depth - depth // 4]  # far from input and loss
     growth = (inner[0] / inner[-1]) ** (2 / (len(inner) - 1))
     lines.append(Line("theory", lines[0].x, law, look="law"))
     seen = (
         f"With BatchNorm the squared gradient grows {growth:.3f}-fold per layer toward the input (theory:"
-        f" {rate:.3f}), {lines[1].y[0] ** 2:.1g}-fold over {depth} layers; without a norm"
+        f" {BN_RELU:.3f}), {lines[1].y[0] ** 2:.1g}-fold over {depth} layers; without a norm"
         f" {lines[0].y[0] ** 2:.2g}-fold."
     )
     return Plot([Panel("", "layer", FALL, lines, log="y")], seen)
@@ -81,8 +80,8 @@ def rank_and_cosine(lab: Lab) -> Plot:
         network = lab.network(f"norm={norm} model=mlp model.depth={depth} model.width=128")
         geometries = [geometry(y) for y in observed(network, input_batch(network, 0, batch), "activation")]
         cosine, rank = ([float(row[name]) for row in geometries] for name in ("c_value", "effective_rank"))
-        cosines.append(Line(norm, places(cosine), cosine))
-        ranks.append(Line(norm, places(rank), rank))
+        cosines.append(Line(norm, layer_numbers(cosine), cosine))
+        ranks.append(Line(norm, layer_numbers(rank), rank))
     seen = (
         f"After {depth} ReLU layers, the mean cosine between two of {batch} random inputs is"
         f" {cosines[0].y[-1]:.3f} without a norm, {cosines[1].y[-1]:.3f} with BatchNorm,"
@@ -172,7 +171,7 @@ def channel_means(lab: Lab) -> Plot:
             rows.append([math.log10(float(y.mean(0).abs().mean()) + 1e-12) for y in outputs])
         ends[norm] = rows[0][-1], rows[-1][-1]
         applied = [100 * part / parts for part in range(parts + 1)]
-        heat = Map(places(rows[0]), applied, rows, "log10 |mean|")
+        heat = Map(layer_numbers(rows[0]), applied, rows, "log10 |mean|")
         panels.append(Panel(norm, "layer", "% of the update applied", map=heat))
     seen = (
         "One step at learning rate 1 changes the mean of the last layer's units from"

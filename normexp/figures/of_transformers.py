@@ -118,9 +118,9 @@ def dead_depth(lab: Lab) -> Plot:
     """How much the loss rises when one block is left out, for three placements."""
     arms = {"pre": "", "post": "model.norm_position=post", "scaled": "model.depth_scaling=true"}
     lines, halves = [], {}
-    for name, words in arms.items():
+    for name, options in arms.items():
         (run,) = lab.train(
-            f"{GPT} model.depth={lab.size(10, 4)} model.width=48 {words} monitor=[stream] lr=0.002",
+            f"{GPT} model.depth={lab.size(10, 4)} model.width=48 {options} monitor=[stream] lr=0.002",
             f"max_steps={lab.size(300, 4)} monitor.stream.every_n_steps=1000000 monitor.stream.batch_size=64",
             "val_every_n_steps=100000",
         )

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from normexp.format import require_at_least, require_choice
+from normexp.format import pluralize, require_at_least, require_choice
 from normexp.models.layers import TransformerWeights
 from normexp.models.sites import Site
 
@@ -50,7 +50,7 @@ class AttentionOptions:
             if width // self.heads % 2:
                 raise ValueError(
                     f"position=rope: rotates pairs, and a head of width={width}, heads={self.heads} has "
-                    f"{width // self.heads} features; choose an even number"
+                    f"{pluralize(width // self.heads, 'feature')}; choose an even number"
                 )
             require_at_least("rope_base", self.rope_base, 1)
         require_choice("qk_norm_over", self.qk_norm_over, get_args(QKNormOver))

@@ -30,8 +30,8 @@ def from_hub(word: str, **sizes: Any) -> nn.Module:
     try:
         return BUILDERS[hub](package, name, **sizes)
     except Exception as error:  # of the library, which has its own words for a wrong name or option
-        said = " ".join(str(error).split())[:160]
-        raise ValueError(f"{word}: {said or type(error).__name__}") from error
+        reason = " ".join(str(error).split())[:160]
+        raise ValueError(f"{word}: {reason or type(error).__name__}") from error
 
 
 def library(hub: str, word: str) -> Any:
@@ -99,8 +99,8 @@ class Timm(nn.Module):
         super().__init__()
         timm = library("timm", f"model=timm:{name}")
         sizes: dict[str, Any] = {"in_chans": input_shape[0], "num_classes": num_classes}
-        own = timm.get_pretrained_cfg(name) if timm.is_model(name) else None
-        sizes |= {"img_size": tuple(input_shape[1:])} if own is not None and own.fixed_input_size else {}
+        cfg = timm.get_pretrained_cfg(name) if timm.is_model(name) else None
+        sizes |= {"img_size": tuple(input_shape[1:])} if cfg is not None and cfg.fixed_input_size else {}
         self.network = from_hub(f"timm:{name}", **sizes)
 
     def forward(self, images: Tensor) -> Tensor:

@@ -124,14 +124,14 @@ class OwnNetwork(OtherNetwork):
                 raise ValueError(
                     f"model.path: {kind.__name__} takes {name}; write +model.module.{name}=VALUE"
                 )
-        own = {key: value for key, value in given.items() if key in takes}
-        network = module(**own)
+        kwargs = {key: value for key, value in given.items() if key in takes}
+        network = module(**kwargs)
         for name, tensor in (*network.named_parameters(), *network.named_buffers()):
             if is_lazy(tensor):
                 raise ValueError(
                     f"model.path: {name} is lazy; give its layer the sizes, which input_shape tells"
                 )
-        super().__init__(network, None if "norm" in own else norm)
+        super().__init__(network, None if "norm" in kwargs else norm)
         self.accepts, self.derives_sites = accepts, not hasattr(network, "sites")
         self.convolves = getattr(network, "convolves", self.convolves)
 

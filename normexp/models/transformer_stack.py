@@ -104,7 +104,7 @@ class Residual(nn.Module):
         self.stream = nn.Identity()
 
     @property
-    def places(self) -> tuple[nn.Module | None, nn.Module | None, nn.Module | None]:
+    def placed_norms(self) -> tuple[nn.Module | None, nn.Module | None, nn.Module | None]:
         """The norms of the branch's input, of its output, and of the sum."""
         one, two = self.norm, getattr(self, "norm_output", None)
         return {
@@ -116,7 +116,7 @@ class Residual(nn.Module):
         }[self.norm_position]
 
     def forward(self, x: Tensor) -> Tensor:
-        before, after, of_sum = self.places
+        before, after, of_sum = self.placed_norms
         y = self.branch(self.normalized(before, x))
         y = self.summand(self.dropout(self.normalized(after, y)))
         total = self.stream(x + y if self.share is None else self.share * x + y)
@@ -129,7 +129,7 @@ class Residual(nn.Module):
         return y if self.scaled is None else y * self.scaled
 
     def sites(self, layer: str) -> list[Site]:
-        before, after, of_sum = self.places
+        before, after, of_sum = self.placed_norms
         sites = [Site(layer, "norm", before)] if before is not None else []
         sites += self.branch.sites(layer)
         if after is not None:

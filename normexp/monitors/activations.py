@@ -52,16 +52,16 @@ def describe(rows: Tensor, names: Sequence[str]) -> dict[str, Tensor]:
 
 
 def random_sample(rows: Tensor, size: int, seed: int) -> Tensor:
-    """`size` values of `rows` (..., n, C) at random places, (..., size), or all values if there are fewer.
+    """`size` values of `rows` (..., n, C) at random positions, (..., size), or all values if there are fewer.
 
-    Places are random because a fixed stride meets few channels, and its result is off by two standard deviations. They
-    depend only on `seed` and the number of values, so all arms are measured at the same places.
+    They are random because a fixed stride meets few channels, and its result is off by two standard deviations. They
+    depend only on `seed` and the number of values, so all arms are measured at the same ones.
     """
     flat = rows.flatten(-2)
     if flat.shape[-1] <= size:
         return flat
-    places = torch.randint(flat.shape[-1], (size,), generator=torch.Generator().manual_seed(seed))
-    return flat.index_select(-1, places.to(flat.device, non_blocking=True))
+    indices = torch.randint(flat.shape[-1], (size,), generator=torch.Generator().manual_seed(seed))
+    return flat.index_select(-1, indices.to(flat.device, non_blocking=True))
 
 
 def percentiles(values: Tensor) -> dict[str, Tensor]:
@@ -69,9 +69,9 @@ def percentiles(values: Tensor) -> dict[str, Tensor]:
     ordered = values.sort(-1).values  # torch.quantile takes three times as long
     found = {}
     for name, level in PERCENTILES.items():
-        place = level * (values.shape[-1] - 1)
-        below, above = ordered[..., math.floor(place)], ordered[..., math.ceil(place)]
-        found[name] = torch.lerp(below, above, place - math.floor(place))
+        position = level * (values.shape[-1] - 1)
+        below, above = ordered[..., math.floor(position)], ordered[..., math.ceil(position)]
+        found[name] = torch.lerp(below, above, position - math.floor(position))
     return found
 
 

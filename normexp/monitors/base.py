@@ -47,7 +47,7 @@ from normexp.monitors.guard import (
     to_module,
     untouched,
 )
-from normexp.monitors.sites import first_tensor, in_vmap, wide
+from normexp.monitors.sites import first_tensor, in_vmap, number_of, wide
 
 Recorded = Mapping[str, Sequence[tuple[int, float]]]  # tag -> (step, value)
 USUAL = 100  # steps from one measurement to the next, in a run without an end
@@ -286,10 +286,12 @@ _make_safe(Monitor)
 
 
 def to_floats(values: Mapping[str, Tensor]) -> dict[str, float]:
-    """All values as floats, with one copy from the device. Raises ValueError if some are DTensors."""
+    """All values as floats, with one copy from the device. Raises ValueError for what is no number or a DTensor."""
     if not values:
         return {}
-    scalars = [value.detach() for value in values.values()]
+    if not isinstance(values, Mapping):
+        raise ValueError(f"compute gave {type(values).__name__}; give a dict of tags and numbers")
+    scalars = [number_of(tag, value) for tag, value in values.items()]
     require_whole_tensors(scalars)
     if len({scalar.dtype for scalar in scalars}) > 1:
         scalars = [wide(scalar) for scalar in scalars]

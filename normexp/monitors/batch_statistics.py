@@ -68,7 +68,7 @@ class BatchStatistics(Monitor):
 
     def keys(self) -> set[str]:
         where = ("train_batch", "val_batch", "population")
-        losses = {f"{name}_{place}" for name in ("loss", "accuracy") for place in where}
+        losses = {f"{name}_{source}" for name in ("loss", "accuracy") for source in where}
         return {"tid_mean", "tid_std", "loss_mode_gap"} | losses
 
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
@@ -88,8 +88,8 @@ class BatchStatistics(Monitor):
         for site in tracked:
             read_input(site, record)
         val = self._evaluate(module, batches.held_out)
-        for place, result in (("train_batch", train), ("val_batch", val), ("population", population)):
-            values |= {f"{name}_{place}/network": value for name, value in result.items()}
+        for source, result in (("train_batch", train), ("val_batch", val), ("population", population)):
+            values |= {f"{name}_{source}/network": value for name, value in result.items()}
         values["loss_mode_gap/network"] = population["loss"] - val["loss"]
         return values
 

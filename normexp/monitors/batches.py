@@ -49,8 +49,8 @@ def first_batches(loader: Any, count: int) -> list[Any]:
     """The first batches of a loader. They use no random number, also of the loader's own generators."""
     parts = [loader, *(getattr(loader, name, None) for name in ("sampler", "batch_sampler", "dataset"))]
     parts += [getattr(part, "sampler", None) for part in parts]
-    own = [getattr(part, "generator", None) for part in parts]
-    states = {g: g.get_state() for g in own if isinstance(g, torch.Generator)}
+    generators = [getattr(part, "generator", None) for part in parts]
+    states = {g: g.get_state() for g in generators if isinstance(g, torch.Generator)}
     try:
         with same_random():  # a DataLoader draws a seed when it starts
             return list(islice(iter(loader), count))
@@ -71,8 +71,8 @@ def batches_of(data: Any, size: int | None) -> Batches:
     if not hasattr(data, "train_dataloader"):
         return Batches(data, data)
     training = first_batch(data.train_dataloader())
-    own = hasattr(data, "probe_batch")
-    held_out = data.probe_batch(size or leading_size(training)) if own else first_batch(data.val_dataloader())
+    probe = getattr(data, "probe_batch", None)
+    held_out = probe(size or leading_size(training)) if probe else first_batch(data.val_dataloader())
     return Batches(held_out, training)
 
 
@@ -85,11 +85,11 @@ def all_gather(part: Tensor) -> Tensor:
     """The parts (N, ...) of all P processes, in their order, (P N, ...). Every process must call this."""
     if processes() == 1:
         return part
-    own = part.detach().contiguous()
-    content = own.flatten().view(torch.uint8)  # gloo does not support every type
+    local = part.detach().contiguous()
+    content = local.flatten().view(torch.uint8)  # gloo does not support every type
     parts = [torch.empty_like(content) for _ in range(processes())]
     dist.all_gather(parts, content)
-    return torch.cat(parts).view(own.dtype).view(processes() * own.shape[0], *own.shape[1:])
+    return torch.cat(parts).view(local.dtype).view(processes() * local.shape[0], *local.shape[1:])
 
 
 def gathered_batch(batch: Any) -> Any:
@@ -218,8 +218,8 @@ def as_step(
 ) -> nn.Module:
     """A module with `training_step`: the user's, or its network with a loss."""
     require_network("module", module)
-    own = loss is None and callable(getattr(module, "training_step", None))
-    return module if own else Step(module, loss, probe=probe)
+    has_step = loss is None and callable(getattr(module, "training_step", None))
+    return module if has_step else Step(module, loss, probe=probe)
 
 
 def arguments(network: nn.Module, batch: Any) -> tuple[tuple, dict[str, Any], Any]:
@@ -251,8 +251,8 @@ def arguments(network: nn.Module, batch: Any) -> tuple[tuple, dict[str, Any], An
 def target_name(network: nn.Module, batch: Any) -> str:
     """The name of the second argument of a network if it is one of targets and the batch has some, else empty."""
     second = list(inspect.signature(network.forward).parameters)[1:2]
-    told = second and second[0] in ("targets", "target", "labels", "label", "y")
-    return second[0] if told and arguments(network, batch)[2] is not None else ""
+    named = second and second[0] in ("targets", "target", "labels", "label", "y")
+    return second[0] if named and arguments(network, batch)[2] is not None else ""
 
 
 def called_with(network: nn.Module, batch: Any) -> tuple[Any, Any]:
@@ -291,8 +291,8 @@ def loss_of_output(
         except Exception as error:
             if target is not None:
                 raise
-            said = "loss=: fails without targets; give batches that have them, in a loop by w.over(loader)"
-            raise NoTarget(f"{said} ({' '.join(str(error).split())})") from error
+            reason = "loss=: fails without targets; give batches that have them, in a loop by w.over(loader)"
+            raise NoTarget(f"{reason} ({' '.join(str(error).split())})") from error
         if not isinstance(value, Tensor) or value.numel() != 1:
             shape = f" of shape {tuple(value.shape)}" if isinstance(value, Tensor) else ""
             raise WrongLoss(f"loss=: gives a {type(value).__name__}{shape}; return a tensor of one number")

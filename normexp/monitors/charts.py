@@ -41,14 +41,14 @@ def layout(recorded: Mapping[str, Recorded]) -> dict[str, dict[str, list]]:
         first |= {statistic: ["Multiline", [f"^{statistic}/network$"]] for statistic in whole}
         pages[name] = {statistic: ["Multiline", [f"^{statistic}/"]] for statistic in statistics}
         for statistic, layers in statistics.items():
-            place, _, percentile = statistic.rpartition("_")
-            if percentile == "p50" and {f"{place}_p15", f"{place}_p85"} <= statistics.keys():
+            prefix, _, percentile = statistic.rpartition("_")
+            if percentile == "p50" and {f"{prefix}_p15", f"{prefix}_p85"} <= statistics.keys():
                 for layer in layers:
-                    band = [f"{place}_{p}/{layer}" for p in ("p50", "p15", "p85")]
-                    bands[f"{place}/{layer}"] = ["Margin", band]
+                    band = [f"{prefix}_{p}/{layer}" for p in ("p50", "p15", "p85")]
+                    bands[f"{prefix}/{layer}"] = ["Margin", band]
     # TensorBoard draws margin charts in reverse order, and the others as given.
-    shown = {"Percentile bands": dict(reversed(bands.items()))} if bands else {}
-    return {"First": first, **shown, **pages}
+    band_page = {"Percentile bands": dict(reversed(bands.items()))} if bands else {}
+    return {"First": first, **band_page, **pages}
 
 
 class Charts(Callback):

@@ -130,8 +130,8 @@ class CovariateShift(Monitor):
 
     def state_dict(self) -> dict[str, Any]:
         references = {"first": self._first, "previous": self._previous}
-        own = {name: {k: tuple(v) for k, v in layers.items()} for name, layers in references.items()}
-        return super().state_dict() | own
+        saved = {name: {k: tuple(v) for k, v in layers.items()} for name, layers in references.items()}
+        return super().state_dict() | saved
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
@@ -173,16 +173,16 @@ def shifted_gradients(
     `before` the step. For G' the weights of `preceding[layer]` are as `after` it, and the norms `noisy[layer]` draw the
     noise of one step later: noise that changes at each step is part of the shift that a later layer sees. The buffers
     are put back."""
-    everything = [p for own in layers.values() for p in own]
+    everything = [p for params in layers.values() for p in params]
     with weights(before):
         unmoved = reached_gradients(loss(), everything)
-    reached = {layer: own for layer, own in layers.items() if all(p in unmoved for p in own)}
+    reached = {layer: params for layer, params in layers.items() if all(p in unmoved for p in params)}
     gradients = {}
-    for layer, own in reached.items():
+    for layer, params in reached.items():
         moving = (noisy or {}).get(layer, [])
         with weights(before | {p: after[p] for p in preceding[layer]}), _next_noise(moving):
-            moved = gradients_of(loss(), own)
-        gradients[layer] = flat([unmoved[p] for p in own]), flat(moved)
+            moved = gradients_of(loss(), params)
+        gradients[layer] = flat([unmoved[p] for p in params]), flat(moved)
     return gradients
 
 
@@ -299,15 +299,15 @@ class CovariateShiftProxies(OfOneStep):
         (g, w), (g_next, w_next) = self._steps
         self._steps = []
         layers = layer_weights(sites_of(module))
-        groups = {layer: [self._names[p] for p in own] for layer, own in layers.items()} | {
+        groups = {layer: [self._names[p] for p in params] for layer, params in layers.items()} | {
             "network": list(g)
         }
         values: dict[str, Tensor] = {}
         for layer, names in groups.items():
-            own = [name for name in names if name in g and name in g_next]
-            if not own:  # no step reaches this layer
+            common = [name for name in names if name in g and name in g_next]
+            if not common:  # no step reaches this layer
                 continue
-            vectors = [flat([values_of[name] for name in own]) for values_of in (g, g_next, w, w_next)]
+            vectors = [flat([values_of[name] for name in common]) for values_of in (g, g_next, w, w_next)]
             values |= {f"{name}/{layer}": value for name, value in step_to_step(*vectors).items()}
         return values
 

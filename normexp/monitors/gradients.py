@@ -126,15 +126,15 @@ class Gradients(StepMonitor):
         if not gradients:
             return
         self._norms = dict(zip(gradients, norms_of(list(gradients.values())).unbind(), strict=True))
-        owns = self._layers.values()
-        self._before = {p: p.detach().clone() for own in owns for p in own if p in gradients}
+        layers = self._layers.values()
+        self._before = {p: p.detach().clone() for params in layers for p in params if p in gradients}
         self._backward_scale = backward_scale
 
     def _groups(self, parameters: Iterable[nn.Parameter]) -> dict[str, list[int]]:
-        """Layer -> the places of its own among `parameters`, of layers that have any."""
-        place = {p: i for i, p in enumerate(parameters)}
-        groups = {layer: [place[p] for p in own if p in place] for layer, own in self._layers.items()}
-        return {layer: own for layer, own in groups.items() if own}
+        """Layer -> the indices of its own among `parameters`, of layers that have any."""
+        index = {p: i for i, p in enumerate(parameters)}
+        groups = {layer: [index[p] for p in params if p in index] for layer, params in self._layers.items()}
+        return {layer: indices for layer, indices in groups.items() if indices}
 
     def _of_gradients(self) -> dict[str, Tensor]:
         groups = self._groups(self._norms) | {"network": list(range(len(self._norms)))}
@@ -175,8 +175,8 @@ class Gradients(StepMonitor):
             size = joint_norms(norms_of(before), groups)
             values |= {f"update_ratio/{layer}": change[layer] / size[layer] for layer in groups}
             if self.angles:
-                for layer, own in groups.items():
-                    sides = (flat([side[i] for i in own]) for side in (before, after))
+                for layer, indices in groups.items():
+                    sides = (flat([side[i] for i in indices]) for side in (before, after))
                     values[f"update_angle/{layer}"] = angle(*sides)
         self._norms, self._before, self._module = {}, {}, None
         return values

@@ -143,11 +143,11 @@ def _copied(value: Any, made: dict[int, Any]) -> Any:
     if isinstance(
         value, (dict, list, deque)
     ):  # a module holds buffers, parameters, submodules and hooks in these
-        own = made[id(value)] = copy.copy(value)  # noted first: it may hold itself
+        duplicate = made[id(value)] = copy.copy(value)  # noted first: it may hold itself
         for key, item in list(dict.items(value) if isinstance(value, dict) else enumerate(value)):
             if isinstance(item, COPIED) and (copied := _own(item, made)) is not item:
-                own[key] = copied
-        return own
+                duplicate[key] = copied
+        return duplicate
     if type(value) is tuple:
         return tuple(_own(item, made) for item in value)
     if isinstance(value, RANDOM):
@@ -192,8 +192,7 @@ def step_output(module: nn.Module, batch: Any) -> dict[str, Any]:
     random state that training will use next, and leaves them and the batch as they are, whatever the step writes.
 
     Raises NoLoss if the step skips the batch, and ValueError if the batch cannot be copied, or if the step takes
-    gradients itself where none are recorded, as MAML and a gradient penalty do."""
-    require_passes(module)
+    gradients itself where none are recorded, as MAML and a gradient penalty do. Call it in `untouched`."""
     batch = copied_batch(batch)
     kinds = [parameter.kind for parameter in inspect.signature(module.training_step).parameters.values()]
     count = 2 if inspect.Parameter.VAR_POSITIONAL in kinds else len(kinds)
@@ -234,9 +233,9 @@ def own_buffers(module: nn.Module) -> Iterator[None]:
     tensors that a pass used."""
     originals = [(child._buffers, dict(child._buffers)) for child in module.modules() if child._buffers]
     # A buffer of two layers stays one.
-    own = {id(b): b.clone() for buffers, _ in originals for b in buffers.values() if b is not None}
+    clones = {id(b): b.clone() for buffers, _ in originals for b in buffers.values() if b is not None}
     for buffers, original in originals:
-        buffers.update({name: own[id(buffer)] for name, buffer in original.items() if buffer is not None})
+        buffers.update({name: clones[id(buffer)] for name, buffer in original.items() if buffer is not None})
     try:
         yield
     finally:

@@ -205,8 +205,8 @@ class _Mode(TorchFunctionMode):
             x = first_tensor(inputs, {})
             if done.inside == "norm" and isinstance(output, Tensor) and x is not None and x.ndim > 2:
                 # Kernels of its own hide what it did, but no norm moves axes.
-                own = getattr(module, "channel_dim", None) if channel_axis(x) is None else channel_axis(x)
-                note(output, own if channel_axis(output) is None else channel_axis(output))
+                axis = getattr(module, "channel_dim", None) if channel_axis(x) is None else channel_axis(x)
+                note(output, axis if channel_axis(output) is None else channel_axis(output))
             for after in done.after:
                 after(output)
 
@@ -220,8 +220,8 @@ class _Mode(TorchFunctionMode):
         here = self.open[-1]
         here.calls[name] += 1
         count = here.calls[name]
-        place = "_".join([*(here.path or "").split("."), name]).strip("_") + (str(count) if count > 1 else "")
-        return self._tell(place, Site(f"{self.last.split('_')[0]}_{place}", "norm", module), x)
+        key = "_".join([*(here.path or "").split("."), name]).strip("_") + (str(count) if count > 1 else "")
+        return self._tell(key, Site(f"{self.last.split('_')[0]}_{key}", "norm", module), x)
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}

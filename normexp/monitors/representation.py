@@ -117,8 +117,8 @@ class Representation(Monitor):
         vectors = to_rows(x, -1) if x.ndim == 3 and axis == -1 else to_rows(x.flatten(1), 1)
         if len(vectors) <= self.max_vectors:
             return vectors
-        places = torch.randperm(len(vectors), generator=torch.Generator().manual_seed(0))[: self.max_vectors]
-        return vectors[places.to(vectors.device)]
+        indices = torch.randperm(len(vectors), generator=torch.Generator().manual_seed(0))[: self.max_vectors]
+        return vectors[indices.to(vectors.device)]
 
 
 def outliers(values: Tensor) -> dict[str, Tensor]:

@@ -52,6 +52,17 @@ def to_rows(x: Tensor, channel_dim: int) -> Tensor:
     return x.movedim(channel_dim, -1).flatten(0, -2)
 
 
+def number_of(tag: str, value: Any) -> Tensor:
+    """A number of a measure as a tensor without dimensions. Raises ValueError for what is none."""
+    if not isinstance(value, int | float | Tensor):
+        what = type(value).__name__
+    elif not (number := torch.as_tensor(value).detach()).dim() and not number.is_complex():
+        return number
+    else:
+        what = f"{number.dtype} of {tuple(number.shape)}"
+    raise ValueError(f"compute gave {what} for {tag}; give a real number or a tensor without dimensions")
+
+
 def wide(x: Tensor) -> Tensor:
     """x in float64, if the device has it."""
     return x.float() if x.device.type == "mps" else x.double()
@@ -64,10 +75,10 @@ def layer_weights(sites: list[Site], kind: str = "linear") -> dict[str, list[nn.
     weights: dict[str, list[nn.Parameter]] = {}
     for site in sites:
         if site.kind == kind:
-            own = [p for p in site.module.parameters() if p.requires_grad and p not in seen]
-            seen.update(own)
-            if own:
-                weights[site.layer] = own
+            params = [p for p in site.module.parameters() if p.requires_grad and p not in seen]
+            seen.update(params)
+            if params:
+                weights[site.layer] = params
     return weights
 
 
@@ -85,14 +96,14 @@ def weights_before(module: nn.Module, sites: list[Site]) -> dict[str, list[nn.Pa
 
 
 def _before_maps(
-    sites: list[Site], at_input: Iterable, own: Callable[[nn.Module], Iterable]
+    sites: list[Site], at_input: Iterable, of_site: Callable[[nn.Module], Iterable]
 ) -> dict[str, list]:
     """For the layer of each linear map, what stands at the input and what each site before it has of its own."""
     passed, before = dict.fromkeys(at_input), {}
     for site in sites:
         if site.kind == "linear":
             before[site.layer] = list(passed)
-        passed |= dict.fromkeys(own(site.module))
+        passed |= dict.fromkeys(of_site(site.module))
     return before
 
 
@@ -107,8 +118,8 @@ def own_axis(module: nn.Module) -> int | None:
 
 def channel_dim(module: nn.Module, ndim: int) -> int:
     """The channel axis of a site's tensors: its own, else 1 for (N, C) and (N, C, H, W), -1 for (N, T, C)."""
-    if (own := own_axis(module)) is not None:
-        return own
+    if (axis := own_axis(module)) is not None:
+        return axis
     if is_norm(module) and not (ndim == 4 and type(module).__name__.endswith("2d")):  # as LayerNorm2d's
         return -1
     return -1 if ndim == 3 else 1
@@ -166,8 +177,8 @@ def axis_at(site: Site, x: Tensor, declared: bool = False) -> int | None:
         return -1
     if site.kind not in ("norm", "linear"):
         return channel_dim(site.module, x.ndim) if followed is None and declared else followed
-    if (own := own_axis(site.module)) is not None:
-        return own
+    if (axis := own_axis(site.module)) is not None:
+        return axis
     several = len(tuple(getattr(site.module, "normalized_shape", (0,)))) > 1
     return followed if followed is not None or several else channel_dim(site.module, x.ndim)
 

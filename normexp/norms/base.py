@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from normexp.format import require_at_least, require_choice
+from normexp.format import pluralize, require_at_least, require_choice
 
 DEFAULT_EPS = 1e-5  # of every norm that has one, and of a run: `eps` of configs/train.yaml
 Affine = Literal["trained", "frozen", "none", "gain", "bias"]
@@ -129,8 +129,8 @@ class Norm(nn.Module):
     def check_size(self, x: Tensor) -> None:
         if x.dim() < 2 or x.shape[self.channel_dim] != self.num_features:
             raise ValueError(
-                f"x.shape={tuple(x.shape)}: expected {self.num_features} features at axis {self.channel_dim}; "
-                "build the norm with that num_features or set its channel_dim"
+                f"x.shape={tuple(x.shape)}: expected {pluralize(self.num_features, 'feature')} at axis "
+                f"{self.channel_dim}; build the norm with that num_features or set its channel_dim"
             )
 
     def check_correction(self, n: int) -> None:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from normexp.format import require_at_least, require_choice
+from normexp.format import pluralize, require_at_least, require_choice
 from normexp.norms import functional, kernels
 from normexp.norms.base import (
     DEFAULT_EPS,
@@ -51,10 +51,10 @@ def recompute_population_statistics(model: nn.Module, batches: Iterable, *, trai
         x, dims = functional.at_least_float32(x), [0, *range(2, x.dim())]
         moments = functional.moments(x, dims, 0, getattr(layer, "deviation", "l2"))
         mean, var = (m.flatten() for m in moments)
-        own = x.numel() // len(mean), mean, var
-        merged[layer] = merge(merged.get(layer), own)
+        of_batch = x.numel() // len(mean), mean, var
+        merged[layer] = merge(merged.get(layer), of_batch)
         if not training:
-            store(layer, own)
+            store(layer, of_batch)
 
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     hooks = [layer.register_forward_pre_hook(measure, with_kwargs=True) for layer in layers]
@@ -194,8 +194,8 @@ class BatchNorm(Norm):
         size = self.virtual_batch_size or samples
         if samples % size:
             raise ValueError(
-                f"virtual_batch_size={size}: does not divide the {samples} samples that the layer sees at once; "
-                "use a divisor of batch_size (of the micro-batch under gradient accumulation)"
+                f"virtual_batch_size={size}: does not divide the {pluralize(samples, 'sample')} that the layer sees at "
+                "once; use a divisor of batch_size (of the micro-batch under gradient accumulation)"
             )
         groups = samples // size
         if x.numel() == self.num_features * groups:

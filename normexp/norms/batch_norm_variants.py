@@ -103,8 +103,8 @@ class SyncBatchNorm(BatchNorm):
 
         wide = functional.at_least_float32(x)
         dims = [0, *range(2, x.dim())]
-        own = wide.new_tensor(x.numel() // self.num_features)
-        n = all_reduce(own)  # processes may hold different numbers of samples
+        local = wide.new_tensor(x.numel() // self.num_features)
+        n = all_reduce(local)  # processes may hold different numbers of samples
         mean = all_reduce(wide.sum(dims)) / n
         centered = wide - functional.along_channels(mean, x)
         var = all_reduce(centered.square().sum(dims)) / n
@@ -170,8 +170,8 @@ class NoisyBatchNorm(BatchNorm):
     def with_noise(self, x: Tensor) -> Tensor:
         """x with the noise of the last batch, for channels at axis 1."""
         batch = int(self.num_batches_tracked)
-        place = f"{self.seed} {self.layer} {self.num_features} {batch}"
-        seed = int.from_bytes(hashlib.sha256(place.encode()).digest()[:7])
+        key = f"{self.seed} {self.layer} {self.num_features} {batch}"
+        seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:7])
         generator = torch.Generator(x.device).manual_seed(seed)
 
         def uniform(*shape: int) -> Tensor:  # U(-1, 1)

@@ -141,14 +141,14 @@ def _checked_factory(norm: Any) -> Callable[..., nn.Module]:
 
 def _places(module: nn.Module) -> list[tuple[list[str], nn.Module]]:
     """Each module inside with all its paths. Modules inside a layer that can be swapped belong to that layer."""
-    places: dict[nn.Module, list[str]] = {}
+    paths_of: dict[nn.Module, list[str]] = {}
     inside = "\0"  # path of the last layer found; the paths of its modules follow directly
     for path, child in module.named_modules(remove_duplicate=False):
         if path and not path.startswith(inside):
-            places.setdefault(child, []).append(path)
+            paths_of.setdefault(child, []).append(path)
             if any(child.children()) and isinstance(norm_layer(child, path), NormLayer):
                 inside = f"{path}."
-    return [(paths, child) for child, paths in places.items()]
+    return [(paths, child) for child, paths in paths_of.items()]
 
 
 def _chosen(where: Where, path: str, layer: nn.Module) -> bool:

@@ -101,15 +101,15 @@ def level_panels(
     """One panel per level, with the arms' names beside the last. Returns the figure, and what its caption must add.
     `draw` draws a panel, and returns where the line of each arm ends."""
     height = height_for(study.arms, 2.5)
-    figure, shown = panels(
+    figure, panel_of = panels(
         study.some_levels(MOST_PANELS), xlabel, ylabel, height=height, sharey=True, **options
     )
-    for level, axes in shown.items():
+    for level, axes in panel_of.items():
         ends = draw(axes, level)
         axes.set_title(study.level_title(level))
-        if axes is list(shown.values())[-1] or len(shown) <= 2:
+        if axes is list(panel_of.values())[-1] or len(panel_of) <= 2:
             label_lines(axes, ends, style)
-    return figure, left_out(f"values of {label(study.x or '')}", len(shown), len(study.levels))
+    return figure, left_out(f"values of {label(study.x or '')}", len(panel_of), len(study.levels))
 
 
 def left_out(what: str, shown: int, of: int) -> str:

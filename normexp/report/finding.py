@@ -70,9 +70,8 @@ def of_few_seeds(study: Study) -> str:
     each = " and ".join(number(value, study, signed=True) for value in values)
     return (
         f"In these runs {label(study.metric)} of {first}{study.at_level(row['level'])} minus that of {second} is"
-        f" {each}{study.unit} in"
-        f" {len(values)} seeds: fewer than {FEWEST_FOR_INTERVAL} have no interval, and arms are ranked from"
-        f" {FEWEST_SEEDS} on."
+        f" {each}{study.unit} in {pluralize(len(values), 'seed')}: fewer than {FEWEST_FOR_INTERVAL} have no interval,"
+        f" and arms are ranked from {FEWEST_SEEDS} on."
     )
 
 
@@ -111,7 +110,7 @@ def near_chance(study: Study) -> Iterator[str]:
         return
     guessed = ~runs["failed"] & (runs["train/loss"] > NEAR_CHANCE * pd.to_numeric(runs["chance_loss"]))
     for arm, count in runs[guessed].groupby("arm", sort=False).size().items():
-        of = f"{count} of {(runs['arm'] == arm).sum()} runs of {arm}"
+        of = f"{count} of {pluralize((runs['arm'] == arm).sum(), 'run')} of {arm}"
         yield f"{of} {'ends' if count == 1 else 'end'} with a training loss near that of guessing."
 
 
@@ -184,10 +183,10 @@ def limits(study: Study) -> Iterator[str]:
         yield f"The runs were computed in different ways ({'; '.join(kinds)}); only runs of one way are paired."
     for name, by in study.goes_with.items():
         yield goes_with(study, name, by)
-    if lost := int(chosen["failed"].sum()):
-        yield f"{pluralize(lost, 'run')} failed. Means are over the others, so they flatter the arms that fail."
+    if failed := int(chosen["failed"].sum()):
+        yield f"{pluralize(failed, 'run')} failed. Means are over the others, so they flatter the arms that fail."
     if empty := int((~np.isfinite(chosen[study.metric]) & ~chosen["failed"]).sum()):
-        runs = f"{'Of the others, ' if lost else ''}{pluralize(empty, 'run')}"
+        runs = f"{'Of the others, ' if failed else ''}{pluralize(empty, 'run')}"
         yield f"{runs} had no finite {label(study.metric)}, and no place in its means."
 
 
@@ -201,8 +200,8 @@ def show_answer(study: Study, console: Console, baseline: str | None = None) -> 
     for index, name in enumerate(tables.heads(study)):
         grid.add_column(Text(printable(name)), justify="right" if index else "left", no_wrap=not index)
     for arm, arm_cells in tables.cells_of(study, table).items():
-        words = (Text(tables.in_words(cell), "bold" if cell["best"] else "") for cell in arm_cells)
-        grid.add_row(Text(printable(arm)), *words)
+        texts = (Text(tables.in_words(cell), "bold" if cell["best"] else "") for cell in arm_cells)
+        grid.add_row(Text(printable(arm)), *texts)
     console.print()
     console.print(grid, highlight=False)
     for line in (tables.how_to_read(study, table), "", finding(study, table), *cautions(study)):

@@ -163,9 +163,9 @@ def list_html(table: pd.DataFrame) -> Markup:
 
 def runs_text(study: Study) -> str:
     """How many runs completed, failed and are missing, as a sentence."""
-    lost = int(study.summaries["failed"].sum())
-    text = f"{pluralize(len(study.summaries) - lost, 'run')} completed, {lost} failed (a loss not finite, or a final "
-    text += f"training loss above {MOST_LOSS:g} times that of guessing)"
+    failed = int(study.summaries["failed"].sum())
+    text = f"{pluralize(len(study.summaries) - failed, 'run')} completed, {failed} failed (a loss not finite, or a"
+    text += f" final training loss above {MOST_LOSS:g} times that of guessing)"
     missing = len(study.open_runs)
     return f"{text}, {missing} have no result." if missing else f"{text}."
 

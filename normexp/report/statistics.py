@@ -47,8 +47,8 @@ class Values:
 
     def minus(self, other: "Values", level: float = LEVEL) -> Estimate:
         """self - other over common keys. Equal seeds start with equal weights and batches; that noise cancels."""
-        places = {key: index for index, key in enumerate(other.keys)}
-        pairs = [(i, places[key]) for i, key in enumerate(self.keys) if key in places]
+        index_of = {key: index for index, key in enumerate(other.keys)}
+        pairs = [(i, index_of[key]) for i, key in enumerate(self.keys) if key in index_of]
         if not pairs:
             return NOTHING
         mine, theirs = map(list, zip(*pairs, strict=True))

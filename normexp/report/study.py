@@ -3,7 +3,7 @@
 import hashlib
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -13,12 +13,13 @@ import numpy as np
 import pandas as pd
 
 from normexp.config.options import suggest
+from normexp.format import pluralize
 from normexp.report.statistics import LEVEL, NOTHING, Estimate, Values
 from normexp.runs import load_summaries, load_test_examples
 from normexp.runs.columns import NETWORK, decided_by, varying
 from normexp.runs.metrics import bounds_of, higher_is_better, with_metric
 from normexp.runs.read import read_metrics
-from normexp.runs.table import open_runs, read_ledgers, samples_seen
+from normexp.runs.table import find_runs, open_runs, read_ledgers, samples_seen
 
 # x of the figures is the first of these that varies.
 FACTORS = ("batch_size", "model.depth", "model.width")
@@ -41,6 +42,7 @@ class Study:
     metric: str  # the final value to compare
     summaries: pd.DataFrame  # one row per finished run
     better: str | None = None  # higher or lower, where the metric's name does not say it
+    unfinished: Sequence[Path] = ()  # folders of runs
     arms: list[str] = field(init=False)
     x: str | None = field(init=False)  # the numeric factor
     rate_varies: bool = field(init=False)  # the learning rate varies beside x, so each point takes its best
@@ -216,7 +218,7 @@ class Study:
     @cached_property
     def open_runs(self) -> list[dict[str, str]]:
         """The runs that have no result."""
-        return open_runs(self.path, set(self.summaries["hash"]))
+        return open_runs(self.path, set(self.summaries["hash"]), self.unfinished)
 
     @property
     def command(self) -> str:
@@ -224,7 +226,9 @@ class Study:
         if sweeps := read_ledgers(self.path):
             return sweeps[-1]["command"]
         commands = list(dict.fromkeys(self.summaries["command"]))
-        return commands[0] + (f" (and {len(commands) - 1} more commands)" if len(commands) > 1 else "")
+        return commands[0] + (
+            f" (and {pluralize(len(commands) - 1, 'more command')})" if len(commands) > 1 else ""
+        )
 
 
 def open_study(
@@ -241,7 +245,8 @@ def open_study(
         only: column -> its values as text, several with commas; other runs are left out.
     """
     path = Path(path)
-    summaries = load_summaries(path)
+    _, unfinished = folders = find_runs(path)
+    summaries = load_summaries(path, found=folders)
     for key, values in (only or {}).items():
         if key not in summaries:
             raise ValueError(f"{key}={values}: no column of these runs; {suggest(key, [*summaries])}")
@@ -255,7 +260,7 @@ def open_study(
         if len(found := sorted(summaries[column].unique())) > 1:
             remedy = f"choose one, {column}={found[0]}"
             raise ValueError(f"path={path}: holds runs of {len(found)} {what}, {', '.join(found)}; {remedy}")
-    return Study(path, metric, summaries, better)
+    return Study(path, metric, summaries, better, unfinished)
 
 
 def check_data(path: Path, summaries: pd.DataFrame) -> None:
@@ -306,7 +311,7 @@ def check_points(study: Study) -> None:
 def _order(arm: str) -> tuple:
     """The usual norms first, each followed by its variants."""
     norm = arm.split(" · ")[0]
-    near = (place for place, name in enumerate(NORMS) if norm.startswith(name))
+    near = (index for index, name in enumerate(NORMS) if norm.startswith(name))
     return next(near, len(NORMS)), norm not in NORMS, arm
 
 

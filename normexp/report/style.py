@@ -68,12 +68,12 @@ class Style:
         self.width: dict[str, float] = {}
         for index, arm in enumerate(arms):
             again, color = divmod(others.index(arm) if arm in others else 0, len(free))
-            place = rests.index(arm.partition(" · ")[2]) + again  # dashes tell arms of one color apart
+            dash = rests.index(arm.partition(" · ")[2]) + again  # dashes tell arms of one color apart
             self.color[arm] = OWN[owner[arm]] if arm in owner else free[color]
             # The first line is the widest and lies below, so all curves show even if they coincide.
             self.width[arm] = 1.3 + min(0.6, 1.8 / len(arms)) * (len(arms) - 1 - index)
-            self.dash[arm] = DASHES[place % len(DASHES)]
-            self.marker[arm] = MARKERS[(index if len(rests) == 1 else place) % len(MARKERS)]
+            self.dash[arm] = DASHES[dash % len(DASHES)]
+            self.marker[arm] = MARKERS[(index if len(rests) == 1 else dash) % len(MARKERS)]
 
     def line(self, arm: str) -> dict[str, Any]:
         return {"color": self.color[arm], "linestyle": self.dash[arm], "linewidth": self.width[arm]}
@@ -116,10 +116,10 @@ def label_lines(axes: Axes, ends: Mapping[str, float], style: Style) -> None:
     from scipy.optimize import isotonic_regression  # half a second
 
     steps = gap * np.arange(len(heights))
-    # the nearest places, by the sum of squares, that keep the gap
-    places = isotonic_regression([y for y, _ in heights] - steps).x
-    places = np.clip(places, 0, max(0, 1 - steps[-1])) + steps
-    for (_, arm), y in zip(heights, places, strict=True):
+    # the nearest positions, by the sum of squares, that keep the gap
+    positions = isotonic_regression([y for y, _ in heights] - steps).x
+    positions = np.clip(positions, 0, max(0, 1 - steps[-1])) + steps
+    for (_, arm), y in zip(heights, positions, strict=True):
         axes.annotate(
             shorten(arm), (1, y), xycoords="axes fraction", xytext=(5, 0), textcoords="offset points", va="center",
             fontsize=7.5, color=style.color[arm], fontweight="bold", annotation_clip=False,

@@ -48,17 +48,17 @@ def comparison(study: Study, baseline: str | None = None) -> pd.DataFrame:
         for arm in study.arms:
             runs = study.at(arm, level)
             difference = study.difference(arm, against[arm], level)
-            lost = int(runs["failed"].sum())
+            failed = int(runs["failed"].sum())
             others = [
                 study.difference(arm, other, level) for other in study.arms
                 if other != arm and study.network[other] == study.network[arm] and len(study.points[other, level].keys)
             ]  # fmt: skip
             row = {
-                "arm": arm, "level": level if study.x else math.nan, "runs": len(runs), "failed": lost,
+                "arm": arm, "level": level if study.x else math.nan, "runs": len(runs), "failed": failed,
                 **study.points[arm, level].mean()._asdict(), "baseline": against[arm], "difference": difference.mean,
                 "difference_low": difference.low, "difference_high": difference.high, "pairs": difference.n,
                 "difference_few": difference.few,
-                "best": bool(others and all(is_better(study, other) for other in others) and not lost),
+                "best": bool(others and all(is_better(study, other) for other in others) and not failed),
                 "lr": runs["lr"].iloc[0] if len(runs) else math.nan,
             }  # fmt: skip
             rows.append(row)
@@ -146,8 +146,8 @@ def markdown(study: Study, table: pd.DataFrame) -> str:
         if arm != baseline[arm]:
             differences.append([plain(arm), *(cell["difference"] or "no pair" for cell in cells)])
     first, second = grid(values), grid(differences)
-    said = f"Paired difference to {plain(of_what(table))} over equal seeds, {TOGETHER}:"
-    return f"{first}\n\n{plain(how_to_read(study, table))}\n\n{said}\n\n{second}"
+    heading = f"Paired difference to {plain(of_what(table))} over equal seeds, {TOGETHER}:"
+    return f"{first}\n\n{plain(how_to_read(study, table))}\n\n{heading}\n\n{second}"
 
 
 def grid(rows: Iterable[Iterable[str]]) -> str:

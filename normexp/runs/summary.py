@@ -71,8 +71,8 @@ def failed(summary: Mapping[str, Any]) -> bool:
 
 def learning_rate(config: Mapping[str, Any]) -> float:
     """The rate that the optimizer is given: `lr`, unless `optimizer.lr` was set on its own."""
-    own = config.get("optimizer", {}).get("lr")
-    rate: Any = config.get("lr") if own is None else own
+    optimizer_rate = config.get("optimizer", {}).get("lr")
+    rate: Any = config.get("lr") if optimizer_rate is None else optimizer_rate
     return rate
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Grid = Mapping[str, Iterable[Any]]
+Folders = tuple[list[Path], list[Path]]  # of finished and of unfinished runs, sorted
 ALWAYS = ("model", "norm", "data", "optimizer", "schedule", "batch_size", "lr", "seed", "status")
 IDENTITY = Path(".hydra") / "identity"
 FEWEST_SEEDS = 5  # with fewer, neither reports nor the judge rank arms
@@ -27,9 +28,8 @@ FEWEST_FOR_INTERVAL = 3
 NAMED = 5  # a message names so many cells and counts the others
 
 
-def find_runs(path: str | Path) -> tuple[list[Path], list[Path]]:
-    """Folders of finished and of unfinished runs at or under `path`, sorted. Folders inside a run and hidden folders
-    are not searched.
+def find_runs(path: str | Path) -> Folders:
+    """The folders of runs at or under `path`. Folders inside a run and hidden folders are not searched.
 
     Raises ValueError if `path` is no folder.
     """
@@ -53,11 +53,12 @@ def read_ledgers(path: Path) -> list[dict[str, Any]]:
     return [json.loads(file.read_text()) for file in sorted(path.glob(".sweeps/*/sweep.json"))]
 
 
-def open_runs(path: Path, finished: Collection[str]) -> list[dict[str, str]]:
+def open_runs(path: Path, finished: Collection[str], unfinished: Iterable[Path]) -> list[dict[str, str]]:
     """Runs without a result: planned, failed or interrupted in a sweep, or single runs that are not finished.
 
     Args:
         finished: hashes of the runs that have one.
+        unfinished: folders, as `find_runs` gives them.
     """
     rows: dict[str, dict[str, str]] = {}
     for sweep in read_ledgers(path):
@@ -65,14 +66,18 @@ def open_runs(path: Path, finished: Collection[str]) -> list[dict[str, str]]:
             if cell["hash"] not in finished and cell["state"] != "skipped":
                 why = {"why": cell["error"] or "", "log": cell["log"] or ""}
                 rows[cell["run"]] = {"run": cell["run"], "state": cell["state"], **why}
-    for folder in find_runs(path)[1]:
+    for folder in unfinished:
         run = folder.relative_to(path).as_posix()
         rows.setdefault(run, {"run": run, "state": "unfinished", "why": "", "log": ""})
     return [rows[name] for name in sorted(rows)]
 
 
 def load_summaries(
-    path: str | Path, grid: Grid | None = None, *, skipped: list[str] | None = None
+    path: str | Path,
+    grid: Grid | None = None,
+    *,
+    skipped: list[str] | None = None,
+    found: Folders | None = None,
 ) -> "pd.DataFrame":
     """One row for each finished run at or under `path`; the columns are those of `normexp.runs.columns.flatten`.
 
@@ -83,13 +88,14 @@ def load_summaries(
         grid: `{"norm": ["batchnorm", "none"], "batch_size": [2, 8], "seed": range(5)}` keeps only these cells, in this
             order. A missing cell is an error.
         skipped: takes the line about each summary that cannot be read. Its run is then left out, in place of an error.
+        found: what `find_runs` gave for `path`, so that the folder is not searched again.
 
     Raises ValueError with one line for a path without finished runs, a summary that cannot be read, and a grid with
     missing or ambiguous cells.
     """
     import pandas as pd
 
-    finished, unfinished = find_runs(path)
+    finished, unfinished = found or find_runs(path)
     if not finished:
         begun = f"; {len(unfinished)} unfinished: the same command resumes them" if unfinished else ""
         raise ValueError(f"path={path}: holds no finished run{begun}")
@@ -181,8 +187,8 @@ def select_grid(summaries: "pd.DataFrame", grid: Grid) -> "pd.DataFrame":
             )
     groups = dict(iter(summaries.groupby(names, dropna=False)))
     values = [
-        list(own) if isinstance(own, Iterable) and not isinstance(own, str) else [own]
-        for own in grid.values()
+        list(column) if isinstance(column, Iterable) and not isinstance(column, str) else [column]
+        for column in grid.values()
     ]
     if [] in values:
         raise ValueError(f"grid: {names[values.index([])]} has no value; give it one or more")

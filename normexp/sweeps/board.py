@@ -52,10 +52,10 @@ def few_seeds(tasks: Sequence[Task], command: str) -> Iterator[str]:
     word = "has no interval" if len(seeds) < FEWEST_FOR_INTERVAL else "ranks nothing"
     others = (seed for seed in itertools.count() if seed not in seeds)
     enough = ",".join(map(str, [*seeds, *itertools.islice(others, FEWEST_SEEDS - len(seeds))]))
-    words = [word for word in shlex.split(command) if not word.startswith(("seed=", "hydra.launcher.plan="))]
+    argv = [word for word in shlex.split(command) if not word.startswith(("seed=", "hydra.launcher.plan="))]
     many = pluralize(len(seeds), "seed")
     yield f"seeds     a comparison of {many} {word}, and arms are ranked from {FEWEST_SEEDS} on:"
-    yield f"          {shlex.join([*words, f'seed={enough}'])}"
+    yield f"          {shlex.join([*argv, f'seed={enough}'])}"
 
 
 def show_end(tasks: Sequence[Task], seconds: float, console: Console) -> None:

@@ -26,9 +26,9 @@ def estimate(specs: Sequence[RunSpec], at_once: int) -> str:
     for a run that cannot run."""
     seconds = seconds_of_each(specs)
     if not seconds:
-        own = any(hasattr(spec, "train") for spec in specs)
-        return f"known after the first runs ({'a function of yours trains' if own else 'a GPU computes'})"
-    at_once, times = min(at_once, len(specs)), [sum(own.values()) for own in seconds]
+        of_user = any(hasattr(spec, "train") for spec in specs)
+        return f"known after the first runs ({'a function of yours trains' if of_user else 'a GPU computes'})"
+    at_once, times = min(at_once, len(specs)), [sum(split.values()) for split in seconds]
     of_parts = Counter[str]()
     for each in seconds:
         of_parts.update(each)

@@ -61,9 +61,9 @@ def plan(names: Sequence[str], job_overrides: Sequence[Sequence[str]]) -> dict[s
     built: set[str] = set()  # kinds
     digests: dict[Path, str] = {}
     data = DataOfLaunch()
-    for name, words in zip(names, job_overrides, strict=True):
+    for name, overrides in zip(names, job_overrides, strict=True):
         try:
-            found[name] = spec = spec_of(*compose(words), words, data)
+            found[name] = spec = spec_of(*compose(overrides), overrides, data)
             if digests.setdefault(spec.folder, spec.digest) != spec.digest:
                 raise ValueError(f"run_dir={spec.folder}: is one folder for several runs; use outputs=FOLDER")
             if (kind := kind_of(spec)) not in built and not (spec.folder / SUMMARY).exists():
@@ -85,5 +85,5 @@ def show_answer_of(study: Path, tasks: Sequence[Task], console: Console, options
     events = any(writes_events(task.spec.config) for task in done)
     means = show_folder(study, console, metric=options.metric, better=options.better, events=events)
     asked = options.model_dump(include={"metric", "better"}, exclude_defaults=True)
-    words = [str(study), *(f"{key}={value}" for key, value in asked.items())]
-    say(console, f"report: {process.command('report')} {shlex.join(words)}", *(means or lines))
+    arguments = [str(study), *(f"{key}={value}" for key, value in asked.items())]
+    say(console, f"report: {process.command('report')} {shlex.join(arguments)}", *(means or lines))

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from datetime import datetime
 from pathlib import Path
 
 from normexp.config.options import last_of_each
@@ -79,6 +80,11 @@ def run(
     if came:
         sys.exit(128 + came[0])
     return tasks
+
+
+def launch_folder(out: Path) -> Path:
+    """The folder of a launch that begins now, whose runs lie in `out/cache`."""
+    return out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
 
 
 def changes(

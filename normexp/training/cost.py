@@ -1,6 +1,7 @@
 """What calls of a run take, timed before it trains."""
 
 import time
+import warnings
 from collections.abc import Callable
 from functools import partial
 
@@ -40,7 +41,11 @@ def cost_of_monitors(parts: Parts, trainer: Trainer) -> tuple[float, int]:
         if isinstance(monitor, Monitor):
             every = monitor.asked or a_twentieth(trainer, parts.module)
             times = -(-steps // every) + 1  # with the last weights
-            with monitor.attempt(), passes_as_in(trainer):
+            with (
+                warnings.catch_warnings(action="ignore"),
+                monitor.attempt(),
+                passes_as_in(trainer),
+            ):  # said later
                 total += times * timed(partial(monitor.measure, parts.module, parts.data))
                 most = max(most, times)
     return total, most

@@ -121,7 +121,7 @@ class Recorder(pl.Callback):
         for name in (*KEPT, "seconds"):
             setattr(self, name, copy.copy(state[name]))
         pending = of_this_process(state["pending"])
-        self._losses, self._accuracies = (list(torch.tensor(own, dtype=torch.float64)) for own in pending)
+        self._losses, self._accuracies = (list(torch.tensor(x, dtype=torch.float64)) for x in pending)
 
 
 class EarlyStopping(pl.callbacks.EarlyStopping):
@@ -142,13 +142,13 @@ class EarlyStopping(pl.callbacks.EarlyStopping):
 
 def numbers(recorder: Recorder) -> dict[str, str]:
     """The last accuracy and loss in training and in validation, as the screen shows them."""
-    shown = {}
+    texts = {}
     if recorder.latest:
-        shown["train"] = f"{recorder.latest['accuracy']:6.2%} (loss {recorder.latest['loss']:.4f})"
+        texts["train"] = f"{recorder.latest['accuracy']:6.2%} (loss {recorder.latest['loss']:.4f})"
     if recorder.history:
         last = recorder.history[-1]
-        shown["val"] = f"{last['val_accuracy']:6.2%} (loss {last['val_loss']:.4f})"
-    return shown
+        texts["val"] = f"{last['val_accuracy']:6.2%} (loss {last['val_loss']:.4f})"
+    return texts
 
 
 TIMES_FROM, LOSSES_FROM = 111, 141  # columns of a terminal whose one line has room for times, and for losses
@@ -187,8 +187,8 @@ class Bar(RichProgressBar):
         return [name, bar, batches, *(map(OnceMeasured, speed) if room(TIMES_FROM) else ())]
 
     def get_metrics(self, trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any]:
-        shown = numbers(self.recorder)
-        return shown if room(LOSSES_FROM) else {name: text.partition(" (")[0] for name, text in shown.items()}
+        texts = numbers(self.recorder)
+        return texts if room(LOSSES_FROM) else {name: text.partition(" (")[0] for name, text in texts.items()}
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         self._update(self.train_progress_bar_id, self._batches)
@@ -210,5 +210,5 @@ class Lines(pl.Callback):
     def on_validation_end(self, trainer, module) -> None:
         last = trainer.max_epochs
         epoch = f"epoch {trainer.current_epoch + 1}" + (f"/{last}" if last and last > 0 else "")
-        shown = "  ".join(f"{name} {text}" for name, text in numbers(self.recorder).items())
-        self.console.print(f"{epoch}  step {trainer.global_step}  {shown}", highlight=False)
+        line = "  ".join(f"{name} {text}" for name, text in numbers(self.recorder).items())
+        self.console.print(f"{epoch}  step {trainer.global_step}  {line}", highlight=False)

@@ -80,8 +80,8 @@ def measure_finished(parts: Parts, trainer: pl.Trainer, metrics: Mapping[str, fl
                 try:
                     values = measure.measure_run(run)
                 except Exception as error:  # of a user's own code
-                    said = f"monitor {type(measure).__name__}: recorded nothing: {one_line(error)}"
-                    warnings.warn(said, stacklevel=2)
+                    message = f"monitor {type(measure).__name__}: recorded nothing: {one_line(error)}"
+                    warnings.warn(message, stacklevel=2)
             for logger in trainer.loggers if values else ():
                 logger.log_metrics(dict(values), trainer.global_step)
 

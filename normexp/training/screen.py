@@ -15,7 +15,7 @@ from normexp.config.checks import declared
 from normexp.config.identity import changes, model_label
 from normexp.config.schema import RECORDED
 from normexp.format import pluralize, printable, say
-from normexp.runs.summary import REESTIMATED, failed, learning_rate
+from normexp.runs.summary import MOST_LOSS, REESTIMATED, failed, learning_rate
 
 if TYPE_CHECKING:
     from normexp.training.build import Parts
@@ -65,8 +65,8 @@ def threads() -> str:
 
     count = torch.get_num_threads()
     passive = count > 1 and os.environ.get("OMP_WAIT_POLICY", "").upper() == "PASSIVE"
-    said = pluralize(count, "thread")
-    return f"{said} that wait asleep (OMP_WAIT_POLICY=PASSIVE)" if passive else said
+    counted = pluralize(count, "thread")
+    return f"{counted} that wait asleep (OMP_WAIT_POLICY=PASSIVE)" if passive else counted
 
 
 def _norms(parts: "Parts") -> str:
@@ -118,7 +118,7 @@ def mode_gap(metrics: Mapping[str, float | None]) -> str | None:
 
 
 def show_finished(parts: "Parts", summary: dict[str, Any], console: Console) -> dict[str, Any]:
-    """Print that a run is finished, its result, and which measurements it lacks. Returns its summary."""
+    """Print that a run is finished, its result, and what it recorded otherwise than asked now. Returns its summary."""
     path, found = parts.spec.folder, summary["config"]
     say(console, f"This run is finished: {path}")
     show_result(summary, path, console)
@@ -133,7 +133,7 @@ def status_line(summary: dict[str, Any]) -> str:
         early = summary.get("stopped_early")
         if failed(summary):
             found, chance = summary["metrics"]["train/loss"], summary["chance_loss"]
-            return f"failed: the final training loss is {found:.3g}, above 10 times {chance:.2f} of guessing"
+            return f"failed: the final training loss is {found:.3g}, above {MOST_LOSS:g} times {chance:.2f} of guessing"
         if odd := [name for name in summary.get("not_finite", ()) if name.endswith("/loss")]:
             split = " and ".join(name.removesuffix("/loss") for name in odd)
             return f"completed, but {' and '.join(odd)} is not finite: look for NaN in the {split} data"

@@ -226,7 +226,7 @@ if __name__ == "__main__":
     kept_runs = runs_of(*asked).query("seed > 0 or bank in @OF_SEED_0")
     kept_runs = kept_runs.where(kept_runs["model"] != "mlp", kept_runs.fillna(MLP))
     runs = [kept_runs.query(f"bank == '{plan}' and ({CELLS[plan]})") for plan in asked]
-    groups = [group for own in runs for group in own.groupby(NAMED_BY, dropna=False)]
+    groups = [group for table in runs for group in table.groupby(NAMED_BY, dropna=False)]
     for cell, kept in groups:
         name = " ".join([kept["bank"].iloc[0], *(str(word) for word in cell if word == word)])
         theirs = kept[["test_accuracy", RATIO]].dropna(axis=1).to_numpy()

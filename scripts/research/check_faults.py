@@ -41,26 +41,26 @@ def tried(case: SimpleNamespace, show: bool) -> dict:
     begun = time.process_time()
     before = normexp.check(model, data, **options)
     seconds = time.process_time() - begun
-    said = [f for f in before.findings if f.id == case.id and names_layer(f, case.layer)]
+    findings = [f for f in before.findings if f.id == case.id and names_layer(f, case.layer)]
     row = {"thread": case.thread, "fault": case.words, "finding": case.id, "layer": case.layer}
     row |= {
-        "found": bool(said),
-        "severity": said[0].severity if said else "",
-        "sentence": said[0].sentence if said else "",
+        "found": bool(findings),
+        "severity": findings[0].severity if findings else "",
+        "sentence": findings[0].sentence if findings else "",
     }
     row |= {"mended": False, "seconds": round(seconds, 2)}
     if show:
         print(before, before.not_checked.get(case.id, ""), sep="\n")
-    if not said:
+    if not findings:
         return row
     names = NAMES | options | {"model": model, "loader": data, "result": before}
     names["averaged_model"] = options.get("averaged")
-    row |= {"fix": said[0].fix, "by": "words" if case.by_hand else "code"}
+    row |= {"fix": findings[0].fix, "by": "words" if case.by_hand else "code"}
     try:
         if case.by_hand:
             case.by_hand(names)
         else:
-            exec(said[0].fix, names)
+            exec(findings[0].fix, names)
         after = normexp.check(names["model"], names["loader"], **{key: names[key] for key in options})
     except Exception as error:
         return row | {"after": f"{type(error).__name__}: {error}"}
@@ -70,10 +70,10 @@ def tried(case: SimpleNamespace, show: bool) -> dict:
     return row | {"mended": gone and not new, "after": "; ".join(new) if gone else "found again"}
 
 
-def main(words: list[str]) -> None:
+def main(threads: list[str]) -> None:
     warnings.simplefilter("ignore")
-    cases = [case for case in FAULTS if not words or any(case.thread.endswith(f"#{w}") for w in words)]
-    table = [tried(case, bool(words)) for case in cases]
+    cases = [case for case in FAULTS if not threads or any(case.thread.endswith(f"#{w}") for w in threads)]
+    table = [tried(case, bool(threads)) for case in cases]
     for row in table:
         shown = ("found" if row["found"] else "MISSED", "mended" if row["mended"] else "not mended")
         print(*shown, row["finding"], row["thread"], row.get("after", ""))

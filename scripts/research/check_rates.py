@@ -102,24 +102,24 @@ def checked(model: nn.Module, make: Callable, **options: Any) -> dict:
 def others(model: nn.Module, make: Callable) -> dict:
     """What torch-audit and pytest-torch say of the same network."""
     batch = make()
-    said: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
     try:
         optimizer = torch.optim.AdamW(model.parameters(), RATE)
         found = [
             f for phase in ("static", "init") for f in audit(model, phase=phase, optimizer=optimizer).findings
         ]
-        said["torch_audit"] = dict(Counter(f"{f.severity.value} {f.rule_id}" for f in found))
+        answers["torch_audit"] = dict(Counter(f"{f.severity.value} {f.rule_id}" for f in found))
     except Exception as error:
-        said["torch_audit"] = {f"fails: {type(error).__name__}": 1}
+        answers["torch_audit"] = {f"fails: {type(error).__name__}": 1}
     try:
         args, named, _ = arguments(model, batch)
         inputs = named or (args[0] if len(args) == 1 else args)
         report = check_inference_contract(model.eval(), inputs, raise_on_failure=False)
-        said["pytest_torch"] = [check.name for check in report.failures]
+        answers["pytest_torch"] = [check.name for check in report.failures]
     except Exception as error:
-        said["pytest_torch"] = [f"fails: {type(error).__name__}"]
+        answers["pytest_torch"] = [f"fails: {type(error).__name__}"]
     model.train()
-    return said
+    return answers
 
 
 def measured(name: str, build: Callable[[], nn.Module], make: Callable[[], Any]) -> dict:
@@ -153,13 +153,13 @@ def measured(name: str, build: Callable[[], nn.Module], make: Callable[[], Any])
     return row
 
 
-def run(words: list[str]) -> None:
+def run(libraries: list[str]) -> None:
     """Measure what has no row yet, each in a fork of this process, so that a library is imported once."""
     ROWS.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     signal.signal(signal.SIGPROF, alarm)
     normexp.check(nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4)), torch.randn(8, 4))  # imports what it needs
-    for library in words or networks.LIBRARIES:
+    for library in libraries or networks.LIBRARIES:
         for name, (build, make) in networks.of(library).items():
             path = ROWS / f"{library}_{re.sub('[^a-zA-Z0-9_]+', '_', name)}.json"
             if path.exists():
@@ -174,7 +174,7 @@ def run(words: list[str]) -> None:
                 path.write_text(
                     json.dumps({"library": library, "network": name, "error": f"process ended: {status}"})
                 )
-            print(library, name, said(json.loads(path.read_text())), flush=True)
+            print(library, name, in_one_line(json.loads(path.read_text())), flush=True)
 
 
 def missed(row: dict) -> dict:
@@ -187,7 +187,7 @@ def missed(row: dict) -> dict:
     return dict(Counter(row["tree"]) - seen)
 
 
-def said(row: dict) -> str:
+def in_one_line(row: dict) -> str:
     parts = [row["error"]] if row["error"] else []
     for when in ("fresh", "updated"):
         if when in row:
@@ -233,5 +233,5 @@ def counts(rows: list[dict]) -> dict:
 
 
 if __name__ == "__main__":
-    words = sys.argv[1:]
-    table() if words == ["--table"] else run(words)
+    libraries = sys.argv[1:]
+    table() if libraries == ["--table"] else run(libraries)

@@ -55,13 +55,13 @@ def pools(trained: dict[str, list[float]]) -> dict[str, list[np.ndarray]]:
     rows = pd.read_parquet(ROOT / "docs" / "evidence" / "runs.parquet")
     rows = rows[rows["status"] == "completed"]
     kept = [
-        own["test_accuracy"].to_numpy()
-        for _, own in rows.groupby(["overrides", "lr"])
-        if own["seed"].nunique() >= 12
+        runs["test_accuracy"].to_numpy()
+        for _, runs in rows.groupby(["overrides", "lr"])
+        if runs["seed"].nunique() >= 12
     ]
-    every = {"kept runs, by seeds": kept, "public networks": [np.array(own) for own in trained.values()]}
+    every = {"kept runs, by seeds": kept, "public networks": [*map(np.array, trained.values())]}
     return {
-        kind: [(own - own.mean()) / own.std(ddof=1) for own in found if np.ptp(own) > 0]
+        kind: [(pool - pool.mean()) / pool.std(ddof=1) for pool in found if np.ptp(pool) > 0]
         for kind, found in every.items()
     }
 
@@ -92,7 +92,7 @@ def pair(
 
 def effect(arms: np.ndarray, *, paired: bool) -> Effect:
     """The difference of two arms (2, n), as compare takes it."""
-    a, b = (Outcomes(np.arange(len(own)), own, np.zeros(len(own), bool)) for own in arms)
+    a, b = (Outcomes(np.arange(len(values)), values, np.zeros(len(values), bool)) for values in arms)
     return effect_of(b, a, paired=paired)
 
 
@@ -110,19 +110,19 @@ def rates(kind: str, found: dict[str, list[np.ndarray]], *, paired: bool) -> dic
         wrong = {0.0: 0, 0.5: 0}
         pairs = EQUAL_PAIRS if n >= FEWEST_SEEDS else PAIRS  # fewer seeds have no word
         for _ in range(pairs):
-            own = effect(pair(kind, found, n, paired=paired, shift=0.0, draw=draw), paired=paired)
+            measured = effect(pair(kind, found, n, paired=paired, shift=0.0, draw=draw), paired=paired)
             for margin in wrong:
-                wrong[margin] += word(own, margin) in (BETTER, WORSE)
+                wrong[margin] += word(measured, margin) in (BETTER, WORSE)
         row["equal"][n] = [round(100 * count / pairs, 2) for count in wrong.values()]
     taken, mistaken = [], 0
     for _ in range(PAIRS):
         arms = pair(kind, found, LOOKS[-1], paired=paired, shift=1.0, draw=draw)
         for n in LOOKS:
-            said = word(effect(arms[:, :n], paired=paired), 0.5, len(LOOKS))
-            if said != OPEN:
-                mistaken += said != WORSE
+            decision = word(effect(arms[:, :n], paired=paired), 0.5, len(LOOKS))
+            if decision != OPEN:
+                mistaken += decision != WORSE
                 break
-        taken.append(n if said != OPEN else np.inf)
+        taken.append(n if decision != OPEN else np.inf)
     row["decided"] = {n: round(100 * float(np.mean(np.array(taken) <= n)), 1) for n in LOOKS}
     middle = float(np.median(taken))
     median = int(middle) if middle < np.inf else None

@@ -11,7 +11,7 @@ bank of the same name, unless the claim draws them from another. Words behind it
 for the study's page, at the first, the middle or the last measurement: the mean over layers.
 """
 
-import sys
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,24 +34,24 @@ def logged(folder: Path, word: str) -> float:
     Raises a KeyError where nothing of the name was logged."""
     when, _, name = word.rpartition(":")
     rows = read_metrics([folder])
-    own = rows[rows["metric"].str.startswith(f"{name}/")].groupby("step")["value"].mean().sort_index()
-    if own.empty:
+    curve = rows[rows["metric"].str.startswith(f"{name}/")].groupby("step")["value"].mean().sort_index()
+    if curve.empty:
         raise KeyError(f"{folder} logged no {name}")
-    return float(own.iloc[{"first": 0, "middle": len(own) // 2, "last": -1, "": -1}[when]])
+    return float(curve.iloc[{"first": 0, "middle": len(curve) // 2, "last": -1, "": -1}[when]])
 
 
-def main(name: str, cache: Path, study: Path | None = None, statistics: Sequence[str] = ()) -> None:
+def main(
+    name: str, cache: Path, study: Path | None = None, statistics: Sequence[str] = (), *, begun: bool = False
+) -> None:
     """Write the table anew."""
     if study:
         use_folder(study)
         allow_from([f"allow_targets={study.name}_study"])
     documents, _ = documents_in((study or CONFIGS) / "claims")
-    drawn = name in (own := read_all(documents)[0]) and own[name].drawn_from  # it names its bank itself
-    claim = own[name] if drawn or not study else read_all(documents, load_bank(study.name))[0][name]
+    drawn = name in (claims := read_all(documents)[0]) and claims[name].drawn_from  # it names its bank itself
+    claim = claims[name] if drawn or not study else read_all(documents, load_bank(study.name))[0][name]
     bank = claim.bank if drawn or not study else study.name
     found = gathered(claim, EVIDENCE, DiskRuns(claim, cache))
-    begun = "--begun" in statistics
-    statistics = [word for word in statistics if word != "--begun"]
     if len(lost := found.missing) and not begun:
         raise SystemExit(f"Error: {name}: {len(lost)} runs of its grid are neither kept nor in {cache}")
     grid, table = found.grid, found.table
@@ -76,11 +76,10 @@ def main(name: str, cache: Path, study: Path | None = None, statistics: Sequence
         name for name in (*NUMBERS, "device", *more) if name not in kept and name in new
     ]  # older runs have none
     all_runs = pd.concat([kept, new.reindex(columns=[*kept.columns, *later])], ignore_index=True)
-    asked, words = key(all_runs[RUN]).isin(key(grid[RUN])), evidence_tag(claim)
-    asked = asked & (not begun)
-    marks = [set(str(text).split()) - {"nan", words} for text in all_runs["asked_by"]]
+    asked, tag = key(all_runs[RUN]).isin(key(grid[RUN])) & (not begun), evidence_tag(claim)
+    marks = [set(str(text).split()) - {"nan", tag} for text in all_runs["asked_by"]]
     all_runs["asked_by"] = [
-        " ".join(sorted(own | ({words} if here else set()))) for own, here in zip(marks, asked, strict=True)
+        " ".join(sorted(mark | ({tag} if here else set()))) for mark, here in zip(marks, asked, strict=True)
     ]
     all_runs["failed"] = all_runs["failed"].astype(bool)
     kinds = {column: "category" if type_ == "category" else type_ for column, type_ in types.items()}
@@ -89,4 +88,12 @@ def main(name: str, cache: Path, study: Path | None = None, statistics: Sequence
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]) if sys.argv[3:] else None, sys.argv[4:])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("name", metavar="claim")
+    parser.add_argument("cache", type=Path)
+    parser.add_argument("study", type=Path, nargs="?")
+    parser.add_argument("statistics", nargs="*")
+    parser.add_argument("--begun", action="store_true")
+    main(**vars(parser.parse_args()))

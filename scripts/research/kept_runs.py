@@ -18,8 +18,8 @@ def runs_of(*plans: str) -> pd.DataFrame:
     runs = pd.read_parquet(DOCS / "evidence" / "runs.parquet")
     runs = runs[runs["asked_by"].isin([f"plan:{name}" for name in plans])].dropna(axis=1, how="all")
     runs = runs.astype({"bank": str, "setting": str, "norm": str, "overrides": str})
-    words = [dict(line.split("=", 1) for line in text.split("\n")) for text in runs["overrides"]]
-    return runs.join(pd.DataFrame(words, runs.index).reindex(columns=WORDS))
+    overrides = [dict(line.split("=", 1) for line in text.split("\n")) for text in runs["overrides"]]
+    return runs.join(pd.DataFrame(overrides, runs.index).reindex(columns=WORDS))
 
 
 def judging_runs(*plans: str) -> pd.DataFrame:
@@ -33,9 +33,9 @@ def right_answers(runs: pd.DataFrame) -> dict[int, np.ndarray]:
     found: dict[int, np.ndarray] = {}
     settings = {f"{bank}.{setting}" for bank, setting in zip(runs["bank"], runs["setting"], strict=True)}
     for name in kept.files:
-        place, examples, part = name.rsplit(".", 2)
-        if part == "run" and place in settings:
-            bits = np.unpackbits(kept[f"{place}.{examples}.right"], axis=1, count=int(examples))
+        setting, examples, part = name.rsplit(".", 2)
+        if part == "run" and setting in settings:
+            bits = np.unpackbits(kept[f"{setting}.{examples}.right"], axis=1, count=int(examples))
             found |= dict(zip(kept[name].tolist(), bits.astype(np.int8), strict=True))
     return found
 
@@ -49,11 +49,13 @@ def best_runs(name: str) -> pd.DataFrame:
     rows = rows[rows["asked_by"].astype(str).str.contains(rf"\b{name}:")]
     # Of the arms whose words a run has, its own is that with the most.
     arms = sorted(claim["arms"].items(), key=lambda arm: -len(arm[1]))
-    words = [{*text.split("\n")} for text in rows["overrides"].astype(str)]
-    rows = rows.assign(arm=[next(arm for arm, own in arms if {*own} <= line) for line in words])
+    lines = [{*text.split("\n")} for text in rows["overrides"].astype(str)]
+    rows = rows.assign(arm=[next(arm for arm, overrides in arms if {*overrides} <= line) for line in lines])
     measure = "test_accuracy" if claim["metric"] == "test/error" else claim["metric"]
     rows = rows.assign(accuracy=rows[measure]).sort_values(
         ["val_accuracy", "val_loss"], ascending=[False, True]
     )
+    if isinstance(claim["settings"], list) and len(claim["settings"]) == 1:
+        rows = rows.assign(setting=claim["settings"][0])  # an equal network may be kept under another name
     rows = rows.astype({"setting": str}).groupby(["arm", "setting", "steps", "seed"]).head(1)
     return rows[["run", "arm", "setting", "steps", "seed", "lr", "accuracy"]]

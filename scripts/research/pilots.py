@@ -35,6 +35,7 @@ from normexp.claims.evidence.settings import failed_runs
 from normexp.claims.spec.bank import Bank, load_bank, pilots_file
 from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.population import FACTS, Length
+from normexp.config.errors import one_line_errors
 from normexp.config.run_spec import RunSpec, specs
 from normexp.machine import processor
 from normexp.norms.base import Norm
@@ -305,8 +306,8 @@ def _rows(tokens: Tokens, length: int, vocabulary: int) -> Tokens:
 
 def _look_up(keys: Tokens, values: Tokens, asked: Tokens) -> Tokens:
     """The value of each key that is asked for; 0 for one that is not among the sorted keys."""
-    place = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
-    return np.where(keys[place] == asked, values[place], 0)
+    index = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
+    return np.where(keys[index] == asked, values[index], 0)
 
 
 def train_pilots(word: str, out: Path) -> None:
@@ -345,4 +346,5 @@ if __name__ == "__main__":
     parser.add_argument("bank")
     parser.add_argument("--out", type=Path, default=Path("outputs/pilots"))
     given = parser.parse_args()
-    train_pilots(given.bank, given.out)
+    with one_line_errors():
+        train_pilots(given.bank, given.out)

@@ -44,9 +44,9 @@ def best(claim: dict, rows: pd.DataFrame, arm: str, level: int, facts: dict) -> 
     if claim["evidence"] != "training":
         return rows[rows["arm"] == arm].set_index("seed")
     others = set().union(*claim["arms"].values()) - set(claim["arms"][arm])
-    words = {*claim["arms"][arm], *[f"{key}={level}" for key in claim.get("factor", {})]}
+    overrides = {*claim["arms"][arm], *[f"{key}={level}" for key in claim.get("factor", {})]}
     lines = rows["overrides"].astype(str).str.split("\n").map(set)
-    rows = rows[[words <= own and not others & own for own in lines]]
+    rows = rows[[overrides <= line and not others & line for line in lines]]
     failed, guess = rows["failed"], 1 - facts["chance"]
     value = error = (1 - rows["test_accuracy"]).mask(failed, guess)
     order = (1 - rows["val_accuracy"]).mask(failed, guess)  # equal ones by validation loss
@@ -96,39 +96,39 @@ def count(claim: dict, comparison: dict) -> tuple[dict, list[str]]:
     asked = table.dropna().sort_values("number")
     true = asked["side"] == ("within" if comparison["kind"] == "equivalent" else "beyond")
     numbers, rank = asked["number"], int(stats.binom.ppf((1 - level) / 2, len(asked), 0.5))
-    own = {"n": len(table), "holds": true.sum(), "settings": table["number"].sort_index()}
-    own |= {side: (table["side"] == side).sum() for side in ("failed", "beyond", "within", "opposite")}
-    own |= {"median": numbers.median(), "median_interval": numbers.iloc[[rank - 1, -rank]].tolist()}
+    found = {"n": len(table), "holds": true.sum(), "settings": table["number"].sort_index()}
+    found |= {side: (table["side"] == side).sum() for side in ("failed", "beyond", "within", "opposite")}
+    found |= {"median": numbers.median(), "median_interval": numbers.iloc[[rank - 1, -rank]].tolist()}
     low, high = share(true, level)
     word = "supported" if low > 0.5 else "refuted" if high < 0.5 else "undecided"
     word = "divided" if 0.25 <= low <= 0.5 <= high <= 0.75 else word
-    said = [f"| {word} | {stats.binomtest(int(true.sum()), len(true)).pvalue:.3g} |"]
-    said.append(f"share {true.mean():.2f} ({low:.2f} to {high:.2f})")
+    phrases = [f"| {word} | {stats.binomtest(int(true.sum()), len(true)).pvalue:.3g} |"]
+    phrases.append(f"share {true.mean():.2f} ({low:.2f} to {high:.2f})")
     if comparison["kind"] != "equivalent":
         claimed, signs = (numbers * sign > 0).sum(), (numbers != 0).sum()
         p = stats.binomtest(int(claimed), int(signs)).pvalue
         p_text = f"{p:.2g}" if p >= 0.001 else "< 0.001"
-        said.append(f"is the claimed one in {claimed} of {signs} (p {p_text})")
+        phrases.append(f"is the claimed one in {claimed} of {signs} (p {p_text})")
     if claim["evidence"] == "training":
         for yes, half in true.groupby(lambda name: learned(FACTS[name.removesuffix("-early")])):
             where, ends = "networks learn" if yes else "they do not", share(half)
-            said.append("{} {} of {} ({:.2f} to {:.2f})".format(where, half.sum(), len(half), *ends))
-    return own, said
+            phrases.append("{} {} of {} ({:.2f} to {:.2f})".format(where, half.sum(), len(half), *ends))
+    return found, phrases
 
 
 if __name__ == "__main__":
     result = {}
     for name, part in [(row, part) for row in ROWS for part in range(len(KEPT[row]["comparisons"]))]:
-        own, said = count(CLAIMS[name], np.atleast_1d(CLAIMS[name]["comparison"])[part])
+        found, phrases = count(CLAIMS[name], np.atleast_1d(CLAIMS[name]["comparison"])[part])
         kept = KEPT[name]["comparisons"][part]
         numbers = {row["name"]: row["number"] for row in kept["settings"]}
         kept |= {"settings": pd.Series(numbers, dtype=float).sort_index()}
         row = " ".join(line for line in PAGE if re.match(rf"\| {name}(, part \d)? \|", line)).lower()
-        apart = [key for key in own if not np.allclose(own[key], kept[key], 1e-4, 1e-9, equal_nan=True)]
-        apart += [words for words in said if words not in row]
-        numbers = {key: np.round(x, 6).tolist() for key, x in own.items() if key != "settings"}
-        print(name, part + 1, *[f"{key} {x} (kept {kept[key]})" for key, x in numbers.items()], *said)
+        apart = [key for key in found if not np.allclose(found[key], kept[key], 1e-4, 1e-9, equal_nan=True)]
+        apart += [phrase for phrase in phrases if phrase not in row]
+        numbers = {key: np.round(x, 6).tolist() for key, x in found.items() if key != "settings"}
+        print(name, part + 1, *[f"{key} {x} (kept {kept[key]})" for key, x in numbers.items()], *phrases)
         print("  differ:" if apart else "  as kept", *apart)
-        result[f"{name} {part + 1}"] = numbers | {"said": said, "differ": apart}
+        result[f"{name} {part + 1}"] = numbers | {"said": phrases, "differ": apart}
     RESULT.write_text(json.dumps(json.loads(RESULT.read_text()) | {"recount": result}) + "\n")
     raise SystemExit(any(row["differ"] for row in result.values()))

@@ -91,13 +91,13 @@ def mode_gap(finding: Finding, model: nn.Module, batches: list, make: Callable, 
     )
     for _ in range(BATCHES):
         batch = make()
-        for own in losses:
+        for by_batch in losses:
             model.eval()
             for m in model.modules():
-                if own and getattr(m, "running_mean", None) is not None:
+                if by_batch and getattr(m, "running_mean", None) is not None:
                     m.train()
             with torch.no_grad():
-                losses[own] += float(loss(model, batch)) / BATCHES
+                losses[by_batch] += float(loss(model, batch)) / BATCHES
             model.load_state_dict(kept)
     model.train()
     return losses[False] > 1.1 * losses[True]

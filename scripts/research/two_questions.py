@@ -58,10 +58,10 @@ def covariate_shift() -> None:
     }
     for where, (column, scale, text, kinds) in shown.items():
         panel = axes[where]
-        for place, kind in enumerate(kinds):
+        for index, kind in enumerate(kinds):
             for offset, norm in ((-0.5, "none"), (0.5, "batchnorm")):
                 values = scale * runs[(runs["kind"] == kind) & (runs["norm"] == norm)][column]
-                x, name = place + 0.25 * offset, NAMES[norm] if place == 0 else None
+                x, name = index + 0.25 * offset, NAMES[norm] if index == 0 else None
                 panel.plot([x] * len(values), values, "o", color=OWN[norm], alpha=0.6, markersize=5)
                 ends = [x - 0.09, x + 0.09]
                 panel.plot(ends, [values.mean()] * 2, color=OWN[norm], linewidth=2.5, label=name)
@@ -142,11 +142,11 @@ def batch_sizes() -> None:
     print(runs.groupby(["model", "batch_size", "norm"]).agg(how).round(4).to_string())
     compare(runs, ["model", "batch_size"], [("batchnorm", "layernorm"), ("layernorm", "groupnorm")])
     for model in ("mlp", "cnn"):
-        own = runs[runs["model"] == model]
-        table = own.pivot(index="batch_size", columns=["norm", "seed"], values="test_accuracy")
+        rows = runs[runs["model"] == model]
+        table = rows.pivot(index="batch_size", columns=["norm", "seed"], values="test_accuracy")
         for other in ("none", "layernorm", "groupnorm"):
-            places = (table["batchnorm"] - table[other]).dropna(how="all").apply(crossing)
-            found = 2 ** np.array(estimate(places.dropna())[:3])
+            crossings = (table["batchnorm"] - table[other]).dropna(how="all").apply(crossing)
+            found = 2 ** np.array(estimate(crossings.dropna())[:3])
             print(model, "batchnorm crosses", other, "at {:.1f} ({:.1f} to {:.1f})".format(*found))
 
 
@@ -166,13 +166,13 @@ def warmup() -> None:
     depths = sorted(set(runs["depth"]))
     figure, axes = plt.subplots(1, len(depths), figsize=(NARROW, 3.6), layout="constrained", sharey=True)
     for panel, depth in zip(axes, depths, strict=True):
-        for (place, steps), own in runs[runs["depth"] == depth].groupby(["place", "warm"]):
-            color = FREE[0] if place == "post" else FREE[1]
+        for (position, steps), rows in runs[runs["depth"] == depth].groupby(["place", "warm"]):
+            color = FREE[0] if position == "post" else FREE[1]
             look = {"color": color, "markerfacecolor": "white" if steps else color}
-            name = f"{place.capitalize()}-LN, {'' if steps else 'no '}warm-up"
-            means = 100 * own.groupby("lr")["test_accuracy"].mean()
+            name = f"{position.capitalize()}-LN, {'' if steps else 'no '}warm-up"
+            means = 100 * rows.groupby("lr")["test_accuracy"].mean()
             panel.plot(means.index, means, "--" if steps else "-", color=color, label=name)
-            panel.plot(own["lr"], 100 * own["test_accuracy"], "o", alpha=0.4, markersize=4, **look)
+            panel.plot(rows["lr"], 100 * rows["test_accuracy"], "o", alpha=0.4, markersize=4, **look)
         panel.set_xscale("log")
         panel.set_xticks([1e-4, 1e-3, 1e-2])
         panel.set(title=f"{depth} layers")
@@ -182,10 +182,10 @@ def warmup() -> None:
     figure.legend(*axes[0].get_legend_handles_labels(), frameon=False, ncols=2, loc="outside lower center")
     save(figure, "warmup")
     best = {}  # the accuracies over seeds at the rate with the best mean validation
-    for arm, own in runs.groupby(["depth", "place", "warm"]):
-        rate = own.groupby("lr")["val_accuracy"].mean().idxmax()
-        best[arm] = own[own["lr"] == rate].set_index("seed")["test_accuracy"]
-        means = own.groupby("lr")["test_accuracy"].mean()
+    for arm, rows in runs.groupby(["depth", "place", "warm"]):
+        rate = rows.groupby("lr")["val_accuracy"].mean().idxmax()
+        best[arm] = rows[rows["lr"] == rate].set_index("seed")["test_accuracy"]
+        means = rows.groupby("lr")["test_accuracy"].mean()
         usable = means.index[means >= 0.8]
         print(*arm, f"best at {rate}: {100 * best[arm].mean():.2f}% of {len(best[arm])} seeds;",
               f"80% and more at rates of {usable.min()} to {usable.max()}")  # fmt: skip
@@ -220,13 +220,13 @@ def learned() -> None:
 def keep_learned(runs: pd.DataFrame) -> None:
     """Write each setting's mean test error of each norm."""
     rows = []
-    for (data, model), own in runs.groupby(["data", "model"]):
-        seeds = own.groupby("norm")["seed"].transform("size")
-        own = own[seeds == seeds.max()]  # LayerNorm has one seed in the ResNet
-        errors = (1 - own.groupby("norm")["test_accuracy"].mean()).round(5).to_dict()
+    for (data, model), group in runs.groupby(["data", "model"]):
+        seeds = group.groupby("norm")["seed"].transform("size")
+        group = group[seeds == seeds.max()]  # LayerNorm has one seed in the ResNet
+        errors = (1 - group.groupby("norm")["test_accuracy"].mean()).round(5).to_dict()
         text = "tinyshakespeare" if data == "text_file" else label("data", str(data))
         named = {"model": label("model", str(model)), "data": text}
-        numbers = {"updates": int(own["steps"].iloc[0]), "seeds": int(seeds.max())}
+        numbers = {"updates": int(group["steps"].iloc[0]), "seeds": int(seeds.max())}
         rows.append(json.dumps(named | numbers | {"errors": errors}))
     LEARNED.write_text("[\n" + ",\n".join(rows) + "\n]\n")
 
@@ -236,21 +236,21 @@ def doubling() -> None:
     best rate, and on which side of the practical margin a difference lies."""
     kept, longer = runs_in(EVIDENCE), runs_of("doubling")
     kept = kept[kept["asked_by"].str.contains("bank:drawn") & (kept["seed"] < 2)]
-    for name, own in longer.groupby("setting"):
-        told = {}
-        for when, runs in (("final", kept[kept["setting"] == name]), ("8 times", own)):
+    for name, rows in longer.groupby("setting"):
+        errors_at = {}
+        for when, runs in (("final", kept[kept["setting"] == name]), ("8 times", rows)):
             runs = runs.assign(setting=name, arm=runs["norm"].astype(str), level="")
-            best = tuned_runs(runs, "loss" if (own["model"] == "gpt").all() else "error")
-            told[when] = 1 - best[["test_accuracy", "train_accuracy"]].groupby(best["arm"]).mean()
+            best = tuned_runs(runs, "loss" if (rows["model"] == "gpt").all() else "error")
+            errors_at[when] = 1 - best[["test_accuracy", "train_accuracy"]].groupby(best["arm"]).mean()
         for one, other in (("batchnorm", "none"), ("layernorm", "none"), ("batchnorm", "layernorm")):
-            words = []
-            for when, errors in told.items():
+            gaps = []
+            for when, errors in errors_at.items():
                 mine, theirs = errors["test_accuracy"][[one, other]]
                 margin = practical_margin(theirs, "test error")
                 side = "less" if mine - theirs < -margin else "more" if mine - theirs > margin else "alike"
-                words.append(f"{when} {100 * (mine - theirs):+.2f} {side}")
-            print(name, one, "-", other, *words, sep="; ")
-        print(name, {when: (100 * errors).round(1).to_dict("index") for when, errors in told.items()})
+                gaps.append(f"{when} {100 * (mine - theirs):+.2f} {side}")
+            print(name, one, "-", other, *gaps, sep="; ")
+        print(name, {when: (100 * errors).round(1).to_dict("index") for when, errors in errors_at.items()})
 
 
 def compare(runs: pd.DataFrame, by: list[str], also: list[tuple[str, str]]) -> None:

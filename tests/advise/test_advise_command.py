@@ -119,10 +119,10 @@ def test_small_batches_are_answered_by_what_was_found_there(bank, capsys):
 def test_nearest_is_a_slow_sum_over_labels():
     settings = made(planted, n=30)
     for own in settings[:6]:
-        here = own.cell.labels | {"batch size": "77", "activation": "GELU"}
+        here = own.labels | {"batch size": "77", "activation": "GELU"}
         slow = {}
         for point in settings:
-            there, total = point.cell.labels, 0.0
+            there, total = point.labels, 0.0
             for key in here:
                 if here[key].isdecimal():
                     total += abs(math.log(int(there[key])) - math.log(int(here[key]))) / math.log(2)
@@ -137,7 +137,7 @@ def test_nearest_is_a_slow_sum_over_labels():
 
 def test_outside_names_each_label_beyond_the_settings_of_its_kind():
     settings = made(planted, n=30)
-    mlps = [point.cell.labels for point in settings if point.cell.labels["model"] == "MLP"]
+    mlps = [point.labels for point in settings if point.labels["model"] == "MLP"]
     most = max(int(row["depth"]) for row in mlps)
     own = mlps[0] | {"depth": str(most + 1), "activation": "GELU"}
     assert [reason.split()[0] for reason in outside(settings, own)] == ["activation", "depth"]

@@ -15,6 +15,7 @@ def test_example_runs(capsys):
     printed = capsys.readouterr().out
     for word in ("frozen_thaws", "small_batch", "statistics_cold", "False", "stale_average"):
         assert word in printed
+    assert "```\n" + "\n".join(printed.splitlines()[:3]) + "\n...\n```" in PAGE
 
 
 def test_page_names_every_finding_and_threshold():

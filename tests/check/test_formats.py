@@ -9,6 +9,7 @@ import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from types import SimpleNamespace
 from typing import get_args
 
 import pytest
@@ -17,7 +18,7 @@ from rich.console import Console
 from small_networks import command
 from torch import nn
 
-from normexp.check.finding import KINDS, declared
+from normexp.check.finding import KINDS, Found, declared
 from normexp.check.formats import FORMATS, to_github, to_sarif
 from normexp.check.result import Finding, Result, show
 from normexp.check.run import check
@@ -180,6 +181,18 @@ def test_every_finding_is_explained(capsys):
         assert all(word in told for word in (id, kind.why, *kind.verdicts))
         assert all(str(row[0]) in told and row[2] in told for row in kind.texts.get("limits", {}).values())
     assert set(KINDS) == set(declared())
+
+
+def test_one_is_no_plural():
+    """Of every text, with each of its words 1."""
+    network = SimpleNamespace(places=[1], attempt=SimpleNamespace(heard=[]), code=str, modules={})
+    for kind in declared().values():
+        for case in ("", *kind.texts.get("cases", {})):
+            texts = kind.texts | kind.texts.get("cases", {}).get(case, {})
+            words = dict.fromkeys({*re.findall(r"{(\w+)", str(texts))} - {"path", "number"}, 1)
+            if {"severity", "sentence", "quantity", "fix"} <= texts.keys():  # else its cases have some
+                said = kind.in_words(Found(["a"], 1, case, **words), network).sentence
+                assert not re.search(r"(?<!of )\b1 (norm|parameter|tensor|sample|channel|layer)s\b", said)
 
 
 @pytest.mark.slow

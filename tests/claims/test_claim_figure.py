@@ -82,5 +82,6 @@ def test_hand_picked_settings_have_a_row_for_each_comparison(tmp_path, figures):
     ]
     assert axes.lines[2].get_xdata()[0] == pytest.approx(first.settings[0].number)
     assert axes.lines[4].get_xdata()[0] == pytest.approx(second.settings[0].number)
-    assert figures[0].get_suptitle().replace("\n", " ") == f"S22: {drawn.claim.sentence}"
+    assert figures[0].get_suptitle().replace("\n", " ") == f"Claim S22: {drawn.claim.sentence}"
+    assert figures[0].legends[0].get_title().get_text().startswith("comparisons; ")
     assert "minus" not in axes.get_xlabel()

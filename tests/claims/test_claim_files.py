@@ -77,6 +77,18 @@ def test_selection_by_id_name_cover_glob_and_kind():
         select(CLAIMS, "batch_size_dependance")
     with pytest.raises(ValueError, match="names no claim"):
         select(CLAIMS, ",")
+    assert {claim.id for claim in select(CLAIMS, "batchnorm_*")} == {
+        name for name, claim in CLAIMS.items() if claim.name.startswith("batchnorm_")
+    }
+
+
+def test_the_glob_of_a_study_names_no_claim_of_the_project():
+    pages = [path.read_text() for path in ROOT.glob("docs/studies/*/README.md")]
+    globs = re.findall(r"claim='(\w\*)'", "".join(pages))
+    assert len(globs) >= 7
+    for glob in globs:
+        with pytest.raises(ValueError, match="no such claim"):
+            select(CLAIMS, glob)
 
 
 @pytest.mark.parametrize(

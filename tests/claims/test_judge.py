@@ -137,6 +137,14 @@ def test_universal_bounds_follow_the_factor_and_the_arm():
     assert (one.word, one.cases, one.ranges) == ("supported", 5, {"b": {"20": (4, 4)}})
 
 
+@pytest.mark.parametrize("tenths", range(1, 40))
+def test_a_value_at_the_end_of_its_tolerance_is_no_counterexample(tenths):
+    """The twin counts tenths: the next value further out is one."""
+    for away, word in ((1, "supported"), (-1, "supported"), (1 + 1e-12, "refuted")):
+        bound = Comparison(kind="every", equals=tenths / 10, tolerance=0.1)
+        assert one({"a": [(tenths + away) / 10] * 5}, bound).word == word
+
+
 def test_holm_is_the_step_down_rule_and_belongs_to_one_claim():
     p = [0.01, 0.04, 0.03]
     assert holm(p) == pytest.approx([0.03, 0.06, 0.06])

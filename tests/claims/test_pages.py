@@ -30,7 +30,7 @@ def verdicts():
 def drawn_verdict(n: int = 24, drawn: bool = True) -> Verdict:
     """P01's sentence over made settings: BatchNorm errs a fifth less in three of four."""
     rule = lambda norm, labels, at: 0.2 * (1 if norm == "none" or int(labels["depth"]) > 6 else 0.8)  # noqa: E731
-    settings = [own.setting for own in made(rule, n=n)]
+    settings = made(rule, n=n)
     return judge_settings(altered(CLAIMS["P01"], first=24 if drawn else 0), settings)
 
 
@@ -131,5 +131,5 @@ def test_the_page_takes_the_first_ten_in_their_order(tmp_path):
     assert image[..., :3].std() > 0.05
     # With fewer settings than it asks for, a question waits.
     line = write_findings(page, CLAIMS, {"P01": drawn_verdict(n=5), "X09": known["X09"]})
-    assert ": 1 findings, 0 over drawn settings" in line
+    assert ": 1 finding, 0 over drawn settings" in line
     assert CLAIMS["P01"].sentence not in page.read_text()

@@ -215,3 +215,5 @@ def test_an_arm_is_unfitted_that_still_gained_in_most_of_its_runs(test, gains, n
 )
 def test_the_first_rates_are_those_of_the_norm_and_move_with_the_batch(overrides, optimizer, rates):
     assert first_rates(altered(KNOWN, labels={"optimizer": optimizer}), overrides) == rates
+    setting = (*KNOWN.overrides, f"optimizer={optimizer.lower()}")  # it decides, whatever its label says
+    assert first_rates(altered(KNOWN, overrides=setting, labels={"optimizer": "mine"}), overrides) == rates

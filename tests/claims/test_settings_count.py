@@ -167,10 +167,32 @@ def test_the_direction_counts_signs_whatever_their_size(kind, claimed):
         assert (found.claimed, found.of, found.p) == (claimed, 6, p_of_share(claimed, 6))
 
 
-def test_the_sides_of_moderators_are_labels_of_the_drawn_settings():
+def test_a_moderator_knows_the_words_of_drawn_settings_and_leaves_others_out():
     cells = load_bank("drawn").cells.values()
-    for label, (values, *_) in SIDES.items():
-        assert {*values} < {cell.labels[label] for cell in cells if label in cell.labels}
+    for label, sides in SIDES.items():
+        assert {cell.labels[label].lower() for cell in cells if label in cell.labels} <= sides.keys()
+    settings = [
+        dataclasses.replace(own, labels={"model": word})
+        for word, effects in (("CNN", [1.0] * 6), ("conv net", [1.0] * 3), ("tanh MLP", [0.1] * 6))
+        for own in family(effects)
+    ]
+    (found,) = count(settings, MORE, 0.95).moderators
+    assert found.groups == {"with": (6, 6), "without": (0, 6)}  # a conv net is not said to have none
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.3, 1, 7, 30, 60, 80])
+@pytest.mark.parametrize("kind", ["greater", "smaller", "different", "equivalent"])
+def test_an_effect_of_exactly_the_margin_lies_within_it(kind, scale):
+    """Of shares and steps many do. The twin counts in whole numbers: 22 - 20 is 2, and 1 + 2 - 3 is 0."""
+    unit = scale / 100
+    comparison = Comparison(kind=kind, arm="a", baseline="b", margin=2 * unit)
+    low, high = np.array([20, 41]) * unit, np.array([22, 43]) * unit
+    row = number_in(setting(*((low, high) if kind == "smaller" else (high, low))), comparison)
+    assert (row.side, abs(row.number)) == ("within", 2 * unit)
+    assert (
+        number_in(setting(np.array([21, 43, 19]) * unit, np.array([20, 41, 22]) * unit), comparison).number
+        == 0
+    )
 
 
 def test_moderators_are_tested_by_all_ways_to_deal_out_the_settings():

@@ -147,6 +147,8 @@ def test_limits_name_five_and_count_the_rest():
     )
     resnets = dataclasses.replace(limits, own="ResNets that have learned.")
     assert does_not_show(resnets).endswith("Nor does it show: ResNets that have learned.")
+    once = dataclasses.replace(limits, sizes={"epochs": 1.0}, equal=False, own="")
+    assert does_not_show(once).endswith(" on X, at most 1 epoch.")
     five = dataclasses.replace(limits, models=names[:5], chosen=True, drawn=False, equal=False, own="")
     assert does_not_show(five).endswith(
         "chose these settings (A, B, C, D, E on X, at most depth 3, 1,200 updates)."

@@ -16,7 +16,7 @@ from normexp.compare.answer import Answer
 from normexp.compare.judged import BETTER, EQUAL, METRICS, OPEN, WORSE, Design, look, planned_looks
 from normexp.compare.page import differences, methods
 from normexp.compare.sentences import failed_runs, finding
-from normexp.compare.training import check_words
+from normexp.compare.training import check_overrides
 
 NETWORK = """
 from torch import nn
@@ -120,7 +120,7 @@ def test_mistakes_are_one_line(words, said):
 def test_what_the_comparison_chooses_is_refused():
     for word in ("lr=1", "optimizer.lr=1", "++seed=3", "+lr=0.1", "~seed"):
         with pytest.raises(ValueError, match=f"^{re.escape(word)}: is chosen by the comparison"):
-            check_words([word])
+            check_overrides([word])
 
 
 def test_a_look_equals_a_paired_t_test_at_its_share_of_the_error_rate():

@@ -35,6 +35,29 @@ class Noisy(Dataset):
         return (x + 0.1 * torch.randn_like(x) if self.training else x), int(self.labels[row])
 
 
+class NoneToTest(Noisy):
+    def __len__(self) -> int:
+        return 0 if not self.training and torch.equal(self.x[0], Noisy("test").x[0]) else len(self.x)
+
+
+class NotFinite(Noisy):
+    """One value of one item is not a number, in each split."""
+
+    def __init__(self, split: str) -> None:
+        super().__init__(split)
+        self.x[7, 0, 0, 0] = torch.nan
+
+
+class NotFiniteToTest(NotFinite):
+    def __getitem__(self, row: int) -> tuple[torch.Tensor, int]:
+        x, label = super().__getitem__(row)
+        return (x.nan_to_num() if self.training else x), label
+
+
+class Worded(Noisy):
+    num_classes = "three"
+
+
 class Constant(Noisy):
     """Every training item has the same class."""
 

@@ -107,6 +107,9 @@ def test_an_item_that_cannot_be_read_is_one_line_before_training():
         (own_sets.Bytes, {}, r"must give, for train .* float32 inputs .*gives uint8 \(1, 3, 8, 8\) and int64"),
         (own_sets.Constant, {}, "all samples of the training split have one class; give it two or more"),
         (own_sets.Broken, {}, "RuntimeError: is gone"),
+        (own_sets.NoneToTest, {}, "must give, for test and .* it has no item"),
+        (own_sets.NotFinite, {}, "NotFinite, train: .*not finite"),
+        (own_sets.Worded, {}, "Worded.num_classes='three': must be a whole number; set data.classes=N"),
         (own_sets.Stream, {}, "Stream.train_dataloader.*give one DataLoader of a Dataset with numbered"),
         (own_sets.NoSplits, {}, "NoSplits: TypeError: .*'split'"),
         (own_sets.WithoutTest, {}, "WithoutTest: .*test_dataloader"),
@@ -120,6 +123,10 @@ def test_an_item_that_cannot_be_read_is_one_line_before_training():
 def test_what_cannot_be_trained_on_is_one_line(target, options, message):
     with refused(message):
         own(target, **options)
+
+
+def test_numbers_that_are_not_finite_are_read_outside_the_training_split():
+    assert len(own(own_sets.NotFiniteToTest).splits["test"]) == 60
 
 
 OVERRIDES = ["data=module", "data.path=own_sets.Noisy", "+data.module.size=70", "trainer=cpu", "monitor=none"]

@@ -210,6 +210,31 @@ def test_a_monitor_that_recorded_nothing_says_once_what_is_there_and_goes_on():
         EVERY["activations"](1).measure(nn.Linear(6, 3), torch.randn(2, 6))
 
 
+@pytest.mark.parametrize(
+    ("given", "recorded"),
+    [
+        ({"own/x": 0.5, "own/n": 3, "own/t": torch.tensor(2.0)}, {"own/x": 0.5, "own/n": 3.0, "own/t": 2.0}),
+        ({"own/x": "half"}, "compute gave str for own/x; give a real number"),
+        ({"own/x": torch.ones(3)}, r"compute gave torch.float32 of \(3,\) for own/x; give a real number"),
+        ({"own/x": torch.tensor(1j)}, "compute gave torch.complex64"),
+        ([0.5], "compute gave list; give a dict of tags and numbers"),
+    ],
+)
+def test_a_monitor_of_ones_own_gives_numbers_of_any_kind_and_nothing_else(given, recorded):
+    class Own(monitors.Monitor):
+        def keys(self):
+            return {"own"}
+
+        def compute(self, module, batches, step):
+            return given
+
+    if isinstance(recorded, dict):
+        assert Own(every_n_steps=1).measure(Small(), next(iter(batches(1)))) == recorded
+    else:
+        with pytest.warns(UserWarning, match=recorded):
+            fit(Small(), [Own(every_n_steps=1)], steps=2)
+
+
 @pytest.mark.filterwarnings("ignore:.*training_step.* returned .?None")
 def test_a_pair_of_steps_that_never_comes_is_the_reason():
     class Skips(Small):

@@ -99,7 +99,7 @@ def test_share_of_a_branch_and_loss_without_a_block_match_the_network(position):
         x = model.embedding(batch[0]) + model.stack.positions
         for k, block in enumerate(model.stack.blocks, 1):
             for name, part in (("attention", block.attention), ("mlp", block.mlp)):
-                before, after, _ = part.places
+                before, after, _ = part.placed_norms
                 y = part.branch(before(x) if before else x)
                 y = after(y) if after else y
                 base = (4 if position == "keel" else 1) * x
@@ -116,7 +116,7 @@ def test_share_of_a_branch_and_loss_without_a_block_match_the_network(position):
             x = model.embedding(batch[0]) + model.stack.positions
             for k, block in enumerate(model.stack.blocks):
                 for part in (block.attention, block.mlp):
-                    of_sum = part.places[2]
+                    of_sum = part.placed_norms[2]
                     kept = (4 if position == "keel" else 1) * x
                     x = part(x) if k != left_out else of_sum(kept) if of_sum else kept
             x = x if model.stack.final_norm is None else model.stack.final_norm(x)

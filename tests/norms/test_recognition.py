@@ -316,7 +316,7 @@ WORDS = [
 
 @pytest.mark.parametrize(("layer", "shape", "words"), WORDS, ids=lambda value: type(value).__name__)
 def test_axes_in_words(layer, shape, words):
-    told = norm_layer(layer).words(shape)
+    told = norm_layer(layer).description(shape)
     assert told.startswith("one statistic for each ")
     assert words in told
 

@@ -1,6 +1,7 @@
 """Folders as they are while others work in them: half written, deleted meanwhile, damaged."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,10 @@ from fabricated import STEPS, edit_summary, write_run, write_study
 from refusals import refused
 
 from normexp.cli.report import runs
+from normexp.compare.logged import of_folder
+from normexp.report.study import open_study
 from normexp.runs import load, load_summaries
-from normexp.runs.table import open_runs
+from normexp.runs.table import find_runs, open_runs
 
 
 @pytest.fixture
@@ -113,9 +116,19 @@ def test_runs_without_a_result_are_those_of_the_latest_launch_and_single_ones(st
         (study / ".sweeps" / f"{day}").mkdir(parents=True)
         (study / ".sweeps" / f"{day}" / "sweep.json").write_text(json.dumps({"cells": cells}))
     (one(study) / "summary.json").unlink()
-    failed, single = open_runs(study, {"c"})
+    failed, single = open_runs(study, {"c"}, find_runs(study)[1])
     assert failed == {"run": "mlp/a", "state": "failed", "why": "bang", "log": ""}
     assert single == {"run": f"mlp/{one(study).name}", "state": "unfinished", "why": "", "log": ""}
+
+
+@pytest.mark.parametrize(
+    "look", [runs, lambda folder: of_folder(folder, None), lambda folder: open_study(folder).open_runs]
+)
+def test_a_command_searches_a_folder_once(study, monkeypatch, look):
+    searched, walk = [], os.walk
+    monkeypatch.setattr(os, "walk", lambda root: searched.append(Path(root)) or walk(root))
+    look(study)
+    assert searched == [study]
 
 
 def test_runs_without_a_test_are_not_tested(study, capsys):

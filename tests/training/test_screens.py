@@ -11,7 +11,7 @@ from pytorch_lightning.callbacks import RichProgressBar
 from rich.console import Console
 from rich.progress import TimeElapsedColumn
 
-from normexp.format import folded
+from normexp.format import folded, pluralize
 from normexp.runs import read_summary
 from normexp.training.cost import cost_of_monitors, timed
 from normexp.training.recorder import Bar, Lines, OnceMeasured
@@ -23,6 +23,12 @@ def screen(show, *arguments, width: int = 80, **named) -> str:
     text = io.StringIO()
     show(*arguments, Console(file=text, width=width), **named)
     return text.getvalue()
+
+
+def test_several_of_a_thing_are_spelled_as_in_a_dictionary():
+    plurals = [pluralize(2, word) for word in ("epoch", "batch", "class", "depth", "batch size")]
+    assert plurals == ["2 epochs", "2 batches", "2 classes", "2 depths", "2 batch sizes"]
+    assert pluralize(1, "epoch") == "1 epoch"
 
 
 def test_no_folder_is_cut_or_broken_in_a_narrow_terminal(tmp_path, make_parts):

@@ -13,7 +13,7 @@ from normexp.check.finding import Found, finding
 from normexp.check.findings.perturb import altered, entrance, first_input, least_moved, moved, output_at
 from normexp.check.findings.replacement import swap_code
 from normexp.check.network import Network
-from normexp.check.places import Place
+from normexp.check.norm_sites import NormSite
 from normexp.check.result import NotChecked
 from normexp.check.trace import TINY
 from normexp.monitors.listen import CalledFunction
@@ -51,16 +51,16 @@ def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     if written:
         raise NotChecked("its first batch sets its weights, as of ActNorm: check again after some training")
     where = entrance(network, both, first, limit.change, train=False)
-    unheld = [place for place in network.attempt.heard if place.unowned and place.kind == "batch"]
-    if any(place.is_inside(where) for place in unheld):
+    unheld = [norm for norm in network.attempt.heard if norm.unowned and norm.kind == "batch"]
+    if any(norm.is_inside(where) for norm in unheld):
         raise NotChecked("eval() does not reach a norm that no module holds; see not_held")
-    inside = [call for call in network.calls if call.place.is_inside(where) and not call.place.tracked]
+    inside = [call for call in network.calls if call.norm.is_inside(where) and not call.norm.tracked]
     # What eval() leaves in training mode, as where a norm has a train() of its own.
     with network.quiet(train=False):
-        stays = [place for place in network.tracked if place.is_inside(where) and place.module.training]
-    if calls := [call for call in inside if call.place.kind in ("batch", "unknown")]:
-        swap = swap_code(network, (call.place for call in calls), "batch_in_eval")
-        called = calls[0].place
+        stays = [norm for norm in network.tracked if norm.is_inside(where) and norm.module.training]
+    if calls := [call for call in inside if call.norm.kind in ("batch", "unknown")]:
+        swap = swap_code(network, (call.norm for call in calls), "batch_in_eval")
+        called = calls[0].norm
         case = called.module.name if isinstance(called.module, CalledFunction) else "by_hand"
         instead = "build them with track_running_stats=True"
         if not isinstance(called.module, BATCH):
@@ -79,11 +79,11 @@ def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def may_hold_no_samples(network: Network) -> bool:
     """Whether axis 0 of the batch may hold something else: positions, as where layers of sequences have them first or
     get one sequence (T, C), or nodes of a graph, of which a tensor says something for each two."""
-    told = [module.batch_first for module in network.modules.values() if hasattr(module, "batch_first")]
+    batch_first = [m.batch_first for m in network.modules.values() if hasattr(m, "batch_first")]
     tensors = [x for x in tree_leaves(network.batches.training) if isinstance(x, Tensor)]
     x, n = first_input(network), network.samples
     one = x is None or (x.dim() < 3 and x.is_floating_point())
-    return not all(told) or (bool(told) and one) or any(t.shape[:2] == (n, n) for t in tensors)
+    return not all(batch_first) or (bool(batch_first) and one) or any(t.shape[:2] == (n, n) for t in tensors)
 
 
 @finding
@@ -93,10 +93,10 @@ def ignores_input(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     sizes = [size for size in network.trace.gradients.values() if size is not None]
     if not sizes or not max(sizes) or sizes[0] > limit.first * max(sizes):
         return  # the first layer gets a gradient, so the output depends on what it makes
-    centered = [c.place for c in network.understood if c.place.centers and c.place.kind != "batch"]
+    centered = [c.norm for c in network.understood if c.norm.centers and c.norm.kind != "batch"]
     if not centered:
         return
-    if not any(network.trace.gradients.get(place.named("bias"), 1.0) for place in centered):
+    if not any(network.trace.gradients.get(norm.named("bias"), 1.0) for norm in centered):
         raise NotChecked("no norm gets a gradient: a last layer starts at 0; check again after some training")
     if (x := first_input(network)) is None or (changed := by_other_input(network, x, [])) is None:
         raise NotChecked("its output is 0, or the inputs of a class of one's own hide; pass tensors")
@@ -107,11 +107,11 @@ def ignores_input(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         raise NotChecked(
             "no input changes its output, with its norms or without; check again after some training"
         )
-    case = "" if all(place.swappable for place in alone) else "by_hand"
+    case = "" if all(norm.swappable for norm in alone) else "by_hand"
     yield Found(alone, changed, case if all(math.isfinite(p.layer.eps) for p in alone) else "by_eps")
 
 
-def by_other_input(network: Network, x: Tensor, without: list[Place]) -> float | None:
+def by_other_input(network: Network, x: Tensor, without: list[NormSite]) -> float | None:
     """Change of the output by another input, share of its size, with some norms made the identity; None for 0."""
     other = altered(x, torch.ones_like(x, dtype=torch.bool))
     outputs = [output_at(network, inputs, without) for inputs in (x, other)]

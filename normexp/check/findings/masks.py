@@ -49,7 +49,7 @@ def laid(real: Tensor, call: Call) -> Tensor | None:
     """The mask in the shape of what arrives at a norm, (N, T, C), (N, C, T), (T, N, C), or N T rows; None if it counts
     something else, as where a convolution has made fewer positions."""
     (n, t), shape, x = real.shape, call.x.shape, real.to(call.x.device)
-    channel = call.place.channel_dim(len(shape))
+    channel = call.norm.channel_dim(len(shape))
     if len(shape) == 2:
         if shape[0] == n * t:
             return x.reshape(-1, 1).expand(shape)
@@ -67,11 +67,11 @@ def real_statistics(call: Call, mask: Mask | None) -> Tensor:
     """Which statistics of a call are of real tokens, (statistics,): not those that the mask leaves out, nor those of
     positions of zeros at an end of a sample."""
     x = call.x
-    shown = laid(mask.real, call) if mask is not None and x.dim() > 1 else None
-    if shown is None:
-        shown = torch.ones_like(x, dtype=torch.bool)
-    if call.place.kind == "sample" and x.dim() == 3:
-        zero = (x == 0).all(call.place.channel_dim(3))  # (N, T)
+    real = laid(mask.real, call) if mask is not None and x.dim() > 1 else None
+    if real is None:
+        real = torch.ones_like(x, dtype=torch.bool)
+    if call.norm.kind == "sample" and x.dim() == 3:
+        zero = (x == 0).all(call.norm.channel_dim(3))  # (N, T)
         ends = zero.cumprod(1) + zero.flip(1).cumprod(1).flip(1) > 0
-        shown = shown & ~(ends & ~zero.all(1, keepdim=True)).unsqueeze(call.place.channel_dim(3))
-    return call.place.groups(shown.to(torch.float32)).amax(1) > 0
+        real = real & ~(ends & ~zero.all(1, keepdim=True)).unsqueeze(call.norm.channel_dim(3))
+    return call.norm.groups(real.to(torch.float32)).amax(1) > 0

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from normexp.check.network import Network
-from normexp.check.places import Place
+from normexp.check.norm_sites import NormSite
 from normexp.check.trace import TINY
 from normexp.monitors.batches import arguments
 from normexp.monitors.sites import first_tensor
@@ -32,7 +32,7 @@ def with_input(network: Network, x: Tensor) -> Any:
     return apply_to_collection(network.batches.training, Tensor, lambda t: x if t is first else t)
 
 
-def output_at(network: Network, x: Tensor, without: Iterable[Place] = (), *, train: bool = True) -> Tensor:
+def output_at(network: Network, x: Tensor, without: Iterable[NormSite] = (), *, train: bool = True) -> Tensor:
     """The output of a training pass with x in place of the first input; some norms may be made the identity. Without
     `train`, in eval mode."""
     with network.quiet(train=train, without=without), torch.no_grad():

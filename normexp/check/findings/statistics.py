@@ -16,7 +16,7 @@ from normexp.check.finding import Found, above, codes, finding
 from normexp.check.findings.replacement import swap_code
 from normexp.check.inputs import length_of, matched
 from normexp.check.network import Network
-from normexp.check.places import Place
+from normexp.check.norm_sites import NormSite
 from normexp.check.result import NotChecked
 from normexp.check.trace import TINY, Call, trace
 from normexp.format import pluralize
@@ -31,7 +31,7 @@ WORST = 8  # layers that a finding about the whole network names
 @finding
 def statistics_unused(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Running statistics start at mean 0 and variance 1. Until they have seen batches, eval mode divides by 1."""
-    new = [place for place in network.tracked if place.seen == 0]
+    new = [norm for norm in network.tracked if norm.seen == 0]
     if not new:
         return
     if len(new) == len(network.tracked) and network.root.training and all(map(as_made, new)):
@@ -41,15 +41,15 @@ def statistics_unused(network: Network, limit: SimpleNamespace) -> Iterable[Foun
     yield Found(new, of=len(network.tracked))
 
 
-def as_made(place: Place) -> bool:
+def as_made(norm: NormSite) -> bool:
     """Whether gain and shift are as a norm that was just made has them: one number for all channels."""
-    parts = (place.layer.gain, place.layer.shift)
+    parts = (norm.layer.gain, norm.layer.shift)
     return all(part is None or bool((part == part.flatten()[0]).all()) for part in parts)
 
 
 def require_seen(network: Network) -> None:
     """Raise NotChecked if no running statistic has seen a batch."""
-    if all(place.seen == 0 for place in network.tracked):
+    if all(norm.seen == 0 for norm in network.tracked):
         raise NotChecked("the running statistics have seen no batch; check again after some training")
 
 
@@ -65,7 +65,7 @@ def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     measured, judged = network.modes, network.judged()
     # What a few batches show may be chance: where they have a gap, many more are asked.
     rows = list(islice(judged, 1 + len(network.others) // 8))
-    if not all(math.isfinite(own) for *_, own in rows):
+    if not all(math.isfinite(batch) for *_, batch in rows):
         raise NotChecked(
             "pass another loss= or other batches: the loss is no number with batch statistics, too"
         )
@@ -75,22 +75,22 @@ def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     running, batch, precise = *map(fmean, losses), network.loss_anew(list(batches))
     gap = running - batch
     worst = sorted(measured.apart, key=measured.apart.__getitem__, reverse=True)[:WORST]
-    by_path = {place.path: place for place in network.tracked}
+    by_path = {norm.path: norm for norm in network.tracked}
     fused = [path for path in worst if is_normalized_already(by_path[path], measured, limit)]
     apart = {p: d for p, calls in measured.moments.items() if (d := distance(calls)) > limit.calls}
-    words: dict[str, Any] = {"running": running, "batch": batch, "precise": precise, "batches": len(rows)}
+    fields: dict[str, Any] = {"running": running, "batch": batch, "precise": precise, "batches": len(rows)}
     case = "open" if precise - batch >= limit.closed * gap else "closed"
     if fused:
-        yield Found(fused, gap, "fused", **words)
+        yield Found(fused, gap, "fused", **fields)
     elif apart and case == "open":
         worst = sorted(apart, key=apart.__getitem__, reverse=True)
         swap = swap_code(network, network.tracked)
-        yield Found(worst, gap, "several", apart=apart[worst[0]], swap=swap, **words)
+        yield Found(worst, gap, "several", apart=apart[worst[0]], swap=swap, **fields)
     else:
         few = network.batch_size is not None and network.batch_size < limit.few
         stored = STORED.format(n=network.batch_size) if few and case == "open" else ""
-        words |= {"remedy": remedy(network), "swap": swap_code(network, network.tracked)}
-        yield Found(worst, gap, case, stored=stored, **words)
+        fields |= {"remedy": remedy(network), "swap": swap_code(network, network.tracked)}
+        yield Found(worst, gap, case, stored=stored, **fields)
 
 
 STORED = " torch normalizes with a variance over n and stores one over n - 1, which counts at {n} samples."
@@ -99,7 +99,7 @@ STORED = " torch normalizes with a variance over n and stores one over n - 1, wh
 def is_gap(rows: list[tuple[Any, float, float]], limit: SimpleNamespace, *, chance: bool = False) -> bool:
     """Whether the mean gap of some batches is more than the limit's share of their loss, or is no number. With `chance`
     it is the lower end of its one-sided interval of 90% (Student's t), where three batches or more show a spread."""
-    gaps, loss = [running - own for _, running, own in rows], fmean(own for *_, own in rows)
+    gaps, loss = [running - batch for _, running, batch in rows], fmean(batch for *_, batch in rows)
     if not all(map(math.isfinite, gaps)):
         return True
     n = len(gaps)
@@ -107,17 +107,17 @@ def is_gap(rows: list[tuple[Any, float, float]], limit: SimpleNamespace, *, chan
     return fmean(gaps) - error > limit.gap * abs(loss) + limit.floor
 
 
-def is_normalized_already(place: Place, measured: Modes, limit: SimpleNamespace) -> bool:
+def is_normalized_already(norm: NormSite, measured: Modes, limit: SimpleNamespace) -> bool:
     """Whether what arrives has the norm's own gain for deviation and its shift for mean, and not the running ones."""
-    gain, shift = place.layer.gain, place.layer.shift
-    if not measured.moments.get(place.path) or gain is None or shift is None:
+    gain, shift = norm.layer.gain, norm.layer.shift
+    if not measured.moments.get(norm.path) or gain is None or shift is None:
         return False
-    now = measured.moments[place.path][0]
+    now = measured.moments[norm.path][0]
     std = now.var.sqrt().clamp_min(TINY)
-    own = (
+    error = (
         torch.stack([(now.mean - shift.detach()) / std, gain.detach().abs() / std - 1]).square().mean().sqrt()
     )
-    return measured.apart[place.path] > limit.apart and float(own) < limit.fused
+    return measured.apart[norm.path] > limit.apart and float(error) < limit.fused
 
 
 def distance(calls: list[Moments]) -> float:
@@ -129,18 +129,18 @@ def distance(calls: list[Moments]) -> float:
 
 def remedy(network: Network) -> str:
     """Code that estimates the running statistics of a network's norms anew."""
-    norms = [place.module for place in network.tracked]
+    norms = [norm.module for norm in network.tracked]
     if any(isinstance(norm, BATCH) for norm in norms):
         return f"torch.optim.swa_utils.update_bn({even_loader(network)}, model)"
     if hasattr(norms[0], "ema_keep"):
         return "normexp.norms.BatchNorm.recompute_population_statistics(model, loader)"
     if all(hasattr(norm, "reset_running_stats") for norm in norms):
-        layers = codes(network, [place.path for place in network.tracked])
+        layers = codes(network, [norm.path for norm in network.tracked])
         return (
             f"for m in {layers}: m.reset_running_stats(); m.momentum = None\n"
             "with torch.no_grad(): [model.train()(x) for x, *_ in loader]"
         )
-    keep = max((place.layer.keep or 0.0 for place in network.tracked), default=0.0)
+    keep = max((norm.layer.keep or 0.0 for norm in network.tracked), default=0.0)
     new = (
         math.ceil(math.log(0.01) / math.log(keep)) if 0 < keep < 1 else 1
     )  # batches that leave 1% of the old ones
@@ -171,41 +171,41 @@ def statistics_cold(network: Network, limit: SimpleNamespace) -> Iterable[Found]
             "pass a DataLoader with a length, or steps= (--steps), the batches before the first validation"
         )
     left = (
-        (place, keep ** (steps + (place.seen or 0)))
-        for place, keep in keeps.items()
-        if not place.seen or keep**place.seen <= limit.left or start_in(place, network) > keep**place.seen / 2
+        (norm, keep ** (steps + (norm.seen or 0)))
+        for norm, keep in keeps.items()
+        if not norm.seen or keep**norm.seen <= limit.left or start_in(norm, network) > keep**norm.seen / 2
     )
-    momentum = {place.path: 1 - keep for place, keep in keeps.items()}
+    momentum = {norm.path: 1 - keep for norm, keep in keeps.items()}
     enough = math.ceil(100 * (1 - limit.left ** (1 / steps))) / 100  # two digits
     for worst in above(
         left, limit.left, steps=pluralize(steps, "batch"), momentum=momentum.get, enough=enough
     ):
-        worst.words["set"] = momentum_code(
+        worst.fields["set"] = momentum_code(
             network, [p for p in keeps if p.path in worst.layers], "statistics_cold"
         )
         yield worst
 
 
-def momentum_code(network: Network, places: Iterable[Place], id: str) -> str:
+def momentum_code(network: Network, norms: Iterable[NormSite], id: str) -> str:
     """Code that sets the share of a new batch, up to its number, for the norms of a finding."""
-    places = list(dict.fromkeys(places))
-    shares = [(getattr(place.module, "momentum", None), 1 - (place.layer.keep or 0)) for place in places]
-    layers = codes(network, [place.path for place in places], id)
-    if all(isinstance(own, float) and math.isclose(own, share, rel_tol=0.01) for own, share in shares):
+    norms = list(dict.fromkeys(norms))
+    shares = [(getattr(norm.module, "momentum", None), 1 - (norm.layer.keep or 0)) for norm in norms]
+    layers = codes(network, [norm.path for norm in norms], id)
+    if all(isinstance(m, float) and math.isclose(m, share, rel_tol=0.01) for m, share in shares):
         return f"for m in {layers}: m.momentum ="
-    if all(hasattr(place.module, "ema_keep") for place in places):
+    if all(hasattr(norm.module, "ema_keep") for norm in norms):
         return f"for m in {layers}: m.ema_keep = 1 -"
-    return f"# in the forward of {places[0].name}: the share of a new batch ="
+    return f"# in the forward of {norms[0].name}: the share of a new batch ="
 
 
-def start_in(place: Place, network: Network) -> float:
+def start_in(norm: NormSite, network: Network) -> float:
     """The share of mean 0 and variance 1 that is left in running statistics, beside what arrives. Statistics that were
     estimated anew have none, whatever they count."""
-    if not (calls := network.modes.moments.get(place.path)):
+    if not (calls := network.modes.moments.get(norm.path)):
         return math.inf
     real = torch.cat(calls[0][:2])
     start = torch.cat([torch.zeros_like(calls[0].mean), torch.ones_like(calls[0].var)]) - real
-    running = torch.cat(place.running) - real
+    running = torch.cat(norm.running) - real
     return float((running * start).sum() / start.square().sum().clamp_min(TINY))
 
 
@@ -214,44 +214,44 @@ def small_batch(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """BatchNorm's statistics come from the samples of one forward pass on one device. Few samples make them noisy
     in training and wrong in eval mode. Accumulation adds up gradients, not statistics, and without SyncBatchNorm
     devices share none."""
-    calls = [call for call in network.calls if call.place.follows_batches and call.training]
+    calls = [call for call in network.calls if call.norm.follows_batches and call.training]
     if not calls:
         return
     batch, step = network.counted, network.options.accumulate or 1
     least, devices = min(calls, key=network.values), network.options.devices or 1
-    samples = network.statistic_of(least) * (devices if least.place.synced else 1)
+    samples = network.statistic_of(least) * (devices if least.norm.synced else 1)
     if samples < limit.enough:
         larger = "16 and more samples at a call" if network.gets_a_part(least) else "a batch of 16 and more"
         more = f", also in a step of {batch * step} samples over {step} batches" if step > 1 else ""
         case = "few" if samples < limit.few else ""
-        case = "devices" if devices > 1 and not least.place.synced else case
-        words = {"more": more, "devices": devices, "larger": larger, "samples": pluralize(samples, "sample")}
-        words["values"] = pluralize(network.values(least), "value")
-        words["swap"] = swap_code(network, (call.place for call in calls), "small_batch")
-        yield Found(calls, samples, case, least.place.path, **words)
-    if step > 1 and (keep := least.place.layer.keep) is not None and 1 - keep**step > limit.pace:
+        case = "devices" if devices > 1 and not least.norm.synced else case
+        fields = {"more": more, "devices": devices, "larger": larger, "samples": pluralize(samples, "sample")}
+        fields["values"] = pluralize(network.values(least), "value")
+        fields["swap"] = swap_code(network, (call.norm for call in calls), "small_batch")
+        yield Found(calls, samples, case, least.norm.path, **fields)
+    if step > 1 and (keep := least.norm.layer.keep) is not None and 1 - keep**step > limit.pace:
         same = 1 - keep ** (1 / step)
-        words = {"step": step, "momentum": 1 - keep, "same": same}
-        words["set"] = momentum_code(network, (call.place for call in calls), "small_batch")
-        yield Found(calls, 1 - keep**step, "accumulated", **words)
+        fields = {"step": step, "momentum": 1 - keep, "same": same}
+        fields["set"] = momentum_code(network, (call.norm for call in calls), "small_batch")
+        yield Found(calls, 1 - keep**step, "accumulated", **fields)
 
 
 @finding
 def frozen_thaws(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """requires_grad=False freezes gain and shift, not the running statistics; eval() does, until the next
     train()."""
-    follows = [place for place in network.tracked if place.follows_batches]
-    own = {place: [p.requires_grad for p in place.module.parameters(recurse=False)] for place in follows}
-    frozen = [place for place, trains in own.items() if trains and not any(trains)]
-    calls = [call for call in network.calls if call.place in frozen and call.training]
-    taught = [call.place for call in calls if not call.learns and has_student(network, call.place)]
-    calls = [call for call in calls if call.place not in taught]
+    follows = [norm for norm in network.tracked if norm.follows_batches]
+    trainable = {norm: [p.requires_grad for p in norm.module.parameters(recurse=False)] for norm in follows}
+    frozen = [norm for norm, trains in trainable.items() if trains and not any(trains)]
+    calls = [call for call in network.calls if call.norm in frozen and call.training]
+    taught = [call.norm for call in calls if not call.learns and has_student(network, call.norm)]
+    calls = [call for call in calls if call.norm not in taught]
     yield from above(((call, moves(call)) for call in calls), case="moving", of=len(follows))
     if network.root.training:
-        resting = [place for place in follows if not place.module.training]
+        resting = [norm for norm in follows if not norm.module.training]
         with network.quiet(train=True):
             network.root.train()
-            thaw = [place for place in resting if place.module.training]
+            thaw = [norm for norm in resting if norm.module.training]
         if thaw:
             yield Found(thaw, case="thawing", of=len(network.tracked))
     if taught:
@@ -260,9 +260,9 @@ def frozen_thaws(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         )
 
 
-def has_student(network: Network, place: Place) -> bool:
+def has_student(network: Network, norm: NormSite) -> bool:
     """Whether a frozen layer around a norm has a twin that trains, as the average of a student's weights has."""
-    parts = place.path.split(".")
+    parts = norm.path.split(".")
     around = [network.modules[".".join(parts[:n])] for n in range(1, len(parts) + 1)]
     frozen = next(m for m in around if not any(p.requires_grad for p in m.parameters()))
     trains = (m for m in network.modules.values() if all(p.requires_grad for p in m.parameters()))
@@ -272,9 +272,9 @@ def has_student(network: Network, place: Place) -> bool:
 
 def moves(call: Call) -> float:
     """How far one batch moves the running mean of a call's norm, in running deviations (root mean square)."""
-    place, (mean, var) = call.place, call.place.running
-    step = 1 - place.layer.keep if place.layer.keep is not None else 1 / ((place.seen or 0) + 1)
-    apart = (call.mean - mean) / (var + place.layer.eps).sqrt()
+    norm, (mean, var) = call.norm, call.norm.running
+    step = 1 - norm.layer.keep if norm.layer.keep is not None else 1 / ((norm.seen or 0) + 1)
+    apart = (call.mean - mean) / (var + norm.layer.eps).sqrt()
     return float(step * apart.square().mean().sqrt())
 
 
@@ -282,7 +282,7 @@ def moves(call: Call) -> float:
 def buffers_apart(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Without `broadcast_buffers` each process keeps the running statistics of the batches that it saw alone. They
     differ, and validation and checkpoints take those of one process, or another set on each."""
-    alone = [place for place in network.tracked if place.follows_batches and not place.synced]
+    alone = [norm for norm in network.tracked if norm.follows_batches and not norm.synced]
     if not alone:
         return
     if network.options.broadcasts is None and (network.options.devices or 1) > 1:
@@ -310,41 +310,41 @@ def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         precise = float(loss_of(step, network.batches.held_out))
     losses = f" The copy's loss is {measured.running:.4g}, and {precise:.4g} with statistics estimated anew."
     stale = ((p, x) for p, x in measured.apart.items() if x > limit.beyond * theirs.get(p, 0.0))
-    own = max(theirs.values(), default=0.0)
-    yield from above(stale, limit.apart, own=own, losses="" if network.attempt.loss_by == PROBE else losses)
+    gap = max(theirs.values(), default=0.0)
+    yield from above(stale, limit.apart, own=gap, losses="" if network.attempt.loss_by == PROBE else losses)
 
 
 @finding
 def dropout_before_batchnorm(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Dropout raises the variance in training and not in eval mode. A BatchNorm behind it stores the raised one (Li
     et al. 2018, Understanding the disharmony between dropout and batch normalization)."""
-    follows = [place for place in network.tracked if place.follows_batches]
+    follows = [norm for norm in network.tracked if norm.follows_batches]
     if not follows or not network.trace.random:
         return  # nothing is drawn
     off = {path: calls[0].var for path, calls in network.modes.moments.items()}
-    on = {call.place.path: call.var for call in reversed(network.calls) if call.place in follows}
+    on = {call.norm.path: call.var for call in reversed(network.calls) if call.norm in follows}
     if max(ratios(on, off).values(), default=0.0) <= limit.factor:
         return
     with network.quiet(train=True) as step, torch.no_grad():
         draws = [first_variances(step, network, follows, seed) for seed in range(DRAWS)]
         for module in step.modules():  # dropout off, norms as they were
-            module.training = module.training and module in {place.module for place in follows}
+            module.training = module.training and module in {norm.module for norm in follows}
         off = first_variances(step, network, follows, 0)
     mean = {
         path: torch.stack([d[path] for d in draws if path in d]).mean(0) for path in off if path in draws[0]
     }
     for worst in above(ratios(mean, off).items(), limit.factor):
-        raised = (place for place in follows if place.path in worst.layers)
-        worst.words["swap"] = swap_code(network, raised, "dropout_before_batchnorm")
-        worst.case = "" if worst.words["swap"] else "by_hand"
+        raised = (norm for norm in follows if norm.path in worst.layers)
+        worst.fields["swap"] = swap_code(network, raised, "dropout_before_batchnorm")
+        worst.case = "" if worst.fields["swap"] else "by_hand"
         yield worst
 
 
-def first_variances(step: nn.Module, network: Network, places: list[Place], seed: int) -> dict[str, Tensor]:
+def first_variances(step: nn.Module, network: Network, norms: list[NormSite], seed: int) -> dict[str, Tensor]:
     """path -> variance of each channel at the first call of a norm in a pass."""
     torch.manual_seed(seed)
-    calls = trace(step, network.batches.training, places).calls
-    return {call.place.path: call.var for call in reversed(calls)}
+    calls = trace(step, network.batches.training, norms).calls
+    return {call.norm.path: call.var for call in reversed(calls)}
 
 
 def ratios(on: dict[str, Tensor], off: dict[str, Tensor]) -> dict[str, float]:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from normexp.check.finding import Found, above, finding
 from normexp.check.inputs import name_of
 from normexp.check.network import Network
-from normexp.check.places import HELD, LATE, MADE, Place, gain_type
+from normexp.check.norm_sites import HELD, LATE, MADE, NormSite, gain_type
 from normexp.format import pluralize
 from normexp.models.sites import LINEAR_MAPS
 
@@ -15,10 +15,10 @@ from normexp.models.sites import LINEAR_MAPS
 def not_held(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """train(), eval(), the optimizer, to() and the state dict reach only what a module holds. A norm in a list or made
     inside a forward stays in training mode, keeps its start, and is not saved."""
-    unowned = [place for place in network.attempt.heard if place.unowned and matters(place)]
+    unowned = [norm for norm in network.attempt.heard if norm.unowned and matters(norm)]
     for how, case in ((HELD, "held"), (MADE, "made"), (LATE, "late")):
-        if found := [place for place in unowned if place.unowned == how]:
-            names = ", ".join(dict.fromkeys(place.name for place in found))
+        if found := [norm for norm in unowned if norm.unowned == how]:
+            names = ", ".join(dict.fromkeys(norm.name for norm in found))
             yield Found(
                 found,
                 len(found),
@@ -29,10 +29,10 @@ def not_held(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     network.require_pass()
 
 
-def matters(place: Place) -> bool:
+def matters(norm: NormSite) -> bool:
     """Whether a norm has something that training, saving or its mode changes."""
-    states = (*place.module.parameters(), *place.module.buffers())
-    return bool(states) or place.kind in ("batch", "unknown")
+    states = (*norm.module.parameters(), *norm.module.buffers())
+    return bool(states) or norm.kind in ("batch", "unknown")
 
 
 @finding
@@ -41,8 +41,8 @@ def wrong_axis(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     positions for a single sample. A norm over another axis runs without an error."""
     rows, turned = [], []
     for call in network.attempt.calls:
-        layer, shape = call.place.layer, call.x.shape
-        if call.place.kind not in ("batch", "instance", "group"):
+        layer, shape = call.norm.layer, call.x.shape
+        if call.norm.kind not in ("batch", "instance", "group"):
             continue
         if layer.unbatched(len(shape)):
             if network.samples in (None, shape[0]):
@@ -50,12 +50,12 @@ def wrong_axis(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         elif len(shape) > 2 and layer.channel_dim == 1 and call.channels == -1:
             turned.append(call)
     if rows:
-        sizes, first = {call.place.path: call.x[0].numel() for call in rows}, rows[0]
-        words = {"name": first.place.name, "values": first.x[0].numel(), "sizes": sizes}
-        yield Found(rows, first.x.shape[0], "rows", **words)
+        sizes, first = {call.norm.path: call.x[0].numel() for call in rows}, rows[0]
+        fields = {"name": first.norm.name, "values": first.x[0].numel(), "sizes": sizes}
+        yield Found(rows, first.x.shape[0], "rows", **fields)
     if turned:
-        words = {"words": turned[0].place.words(turned[0].x.shape), "last": turned[0].x.shape[-1]}
-        yield Found(turned, turned[0].x.shape[1], "turned", **words)
+        fields = {"words": turned[0].norm.description(turned[0].x.shape), "last": turned[0].x.shape[-1]}
+        yield Found(turned, turned[0].x.shape[1], "turned", **fields)
     network.require_pass()
 
 
@@ -66,10 +66,10 @@ def types(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     calls = [c for c in network.attempt.calls if c.gives is not None and not c.autocast]
     wider = [c for c in calls if c.gives != c.x.dtype and c.x.is_floating_point()]
     if wider:
-        first, own = wider[0], [c for c in wider if gain_type(c.place) == c.gives]
-        words = {"gets": name_of(first.x.dtype), "gives": name_of(first.gives)}
-        case = "gain" if own and own[0] is first else "forward"
-        yield Found(own if case == "gain" else wider, case=case, name=first.place.name, **words)
+        first, by_gain = wider[0], [c for c in wider if gain_type(c.norm) == c.gives]
+        fields = {"gets": name_of(first.x.dtype), "gives": name_of(first.gives)}
+        case = "gain" if by_gain and by_gain[0] is first else "forward"
+        yield Found(by_gain if case == "gain" else wider, case=case, name=first.norm.name, **fields)
     network.require_pass()
 
 
@@ -80,7 +80,7 @@ def bias_cancelled(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     sizes, found = network.trace.learning(), []
     for call in network.calls:
         before = network.modules.get(call.before)
-        if call.place.kind in ("batch", "instance") and isinstance(before, LINEAR_MAPS):
+        if call.norm.kind in ("batch", "instance") and isinstance(before, LINEAR_MAPS):
             weight, bias = sizes.get(f"{call.before}.weight"), sizes.get(f"{call.before}.bias")
             if weight and bias is not None and bias <= limit.share * weight:
                 found.append((call.before, bias / weight))
@@ -95,11 +95,11 @@ def fixed_output(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     away, the same number whatever arrives; behind it an activation may be dead."""
     shares, sizes = [], network.trace.gradients
     for call in network.understood:
-        gain, shift = call.place.layer.gain, call.place.layer.shift
+        gain, shift = call.norm.layer.gain, call.norm.layer.shift
         if gain is None or shift is None or gain.shape != shift.shape:
             continue
         zero = (gain == 0).all() and (shift == 0).all()
-        if zero and sizes.get(call.place.named("weight")):
+        if zero and sizes.get(call.norm.named("weight")):
             continue  # starts at 0 on purpose, as the last norm of a residual branch, and learns
         fixed = shift.abs() > limit.far * gain.abs()
         shares.append((call, float((fixed | (gain == 0)).float().mean())))
@@ -109,8 +109,8 @@ def fixed_output(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 @finding
 def norm_of_norm(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """What a norm makes is normalized. A second one undoes the first one's gain and shift, in part or whole."""
-    norms = {place.path: place for place in network.places}
-    calls = [c for c in network.understood if c.before in norms and c.before != c.place.path]
+    norms = {norm.path: norm for norm in network.norms}
+    calls = [c for c in network.understood if c.before in norms and c.before != c.norm.path]
     twice = [call for call in calls if norms[call.before].kind not in ("none", "unknown")]
     if twice:
         yield Found(twice, first=twice[0].before)

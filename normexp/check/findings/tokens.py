@@ -21,7 +21,7 @@ from normexp.check.findings.perturb import (
     with_input,
 )
 from normexp.check.network import Network
-from normexp.check.places import Place
+from normexp.check.norm_sites import NormSite
 from normexp.check.result import NotChecked
 from normexp.check.trace import TINY, Call
 from normexp.monitors.batches import tensor_of
@@ -33,7 +33,7 @@ LEAST_POSITIONS = 3  # of a sequence that has some behind its middle one
 def padding_counted(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Padding that enters the statistics pulls them toward its own value, so a sample's output depends on how long
     the others in its batch are."""
-    mixes = [c for c in network.calls if c.place.mixes_positions(c.x.shape, network.samples)]
+    mixes = [c for c in network.calls if c.norm.mixes_positions(c.x.shape, network.samples)]
     if not mixes:
         return
     mask, x = mask_of(network), first_input(network)
@@ -45,19 +45,19 @@ def padding_counted(network: Network, limit: SimpleNamespace) -> Iterable[Found]
         raise NotChecked(f"mask= has the shape {tuple(mask.real.shape)}; pass (N, T), True at real tokens")
     if bool(mask.real.all()):
         raise NotChecked(f"no position of the batch is padding ({mask.source}); pass a batch with padding")
-    told = [call for call in mixes if not call.masked]
-    shown = [(c, lies) for c in told if c.understood and (lies := laid(mask.real, c)) is not None]
+    unmasked = [call for call in mixes if not call.masked]
+    fitting = [(c, lies) for c in unmasked if c.understood and (lies := laid(mask.real, c)) is not None]
     share = float(1 - mask.real.float().mean())
     found = list(
-        above(((c, shifted_by(c, lies)) for c, lies in shown), limit.moved, share=share, source=mask.source)
+        above(((c, shifted_by(c, lies)) for c, lies in fitting), limit.moved, share=share, source=mask.source)
     )
     for worst in found:
-        swappable = (c.place.swappable for c, _ in shown if c.place.path in worst.layers)
+        swappable = (c.norm.swappable for c, _ in fitting if c.norm.path in worst.layers)
         worst.case = "" if all(swappable) else "by_hand"
-    if not found and len(shown) < len(told):
-        other = next(call for call in told if call not in [call for call, _ in shown])
+    if not found and len(fitting) < len(unmasked):
+        other = next(call for call in unmasked if call not in [call for call, _ in fitting])
         raise NotChecked(
-            f"the mask ({mask.source}) is {tuple(mask.real.shape)}, and {other.place.path} gets "
+            f"the mask ({mask.source}) is {tuple(mask.real.shape)}, and {other.norm.path} gets "
             f"{tuple(other.x.shape)}; pass mask= of the samples and positions there"
         )
     yield from found
@@ -66,11 +66,11 @@ def padding_counted(network: Network, limit: SimpleNamespace) -> Iterable[Found]
 def shifted_by(call: Call, real: Tensor) -> float:
     """How far padding moves the statistics of a call (root mean square over statistics), in deviations of the real
     tokens."""
-    rows, weights = call.place.groups(call.x), call.place.groups(real.to(call.x.dtype))
+    rows, weights = call.norm.groups(call.x), call.norm.groups(real.to(call.x.dtype))
     kept = weights.sum(1) > 0
     rows, weights = rows[kept], weights[kept]
     count = weights.sum(1)
-    mean, eps = (rows * weights).sum(1) / count, call.place.layer.eps
+    mean, eps = (rows * weights).sum(1) / count, call.norm.layer.eps
     std = (((rows - mean[:, None]) * weights).square().sum(1) / count + eps).sqrt().clamp_min(TINY)
     apart = (rows.mean(1) - mean) / std
     wider = (rows.var(1, correction=0) + eps).sqrt() / std - 1
@@ -81,7 +81,7 @@ def shifted_by(call: Call, real: Tensor) -> float:
 def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Statistics over the positions of a sequence tell an early position about later ones, past the causal mask:
     the training loss then flatters the model, and generating gives something else."""
-    mixes = [c for c in network.calls if c.place.mixes_positions(c.x.shape, network.samples)]
+    mixes = [c for c in network.calls if c.norm.mixes_positions(c.x.shape, network.samples)]
     if (x := first_input(network)) is None:
         raise NotChecked(
             "the positions of a class of one's own hide; pass tokens (N, T) or vectors (N, T, C)"
@@ -114,11 +114,11 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         if len(positions) != 1 or along[positions[0]] <= limit.leak:
             return
     guilty = [call for call in mixes if leaks(network, call, x.shape[1:], limit.leak)]
-    norms = list(dict.fromkeys(call.place for call in guilty))
+    norms = list(dict.fromkeys(call.norm for call in guilty))
     # A network that attends to later positions by design still does without its norms, and one that takes each position
     # by itself attends to no earlier ones.
     if guilty and change(network, norms) <= limit.leak < change(network, norms, earlier=True):
-        yield Found(guilty, leak, "" if all(place.swappable for place in norms) else "by_hand")
+        yield Found(guilty, leak, "" if all(norm.swappable for norm in norms) else "by_hand")
     elif network.options.causal or masks_later(network):
         axis = 1 if x.dim() == 2 or x.shape[1] in output_at(network, x).shape[1:] else 2
         path = entered(network, x, axis, limit.leak)
@@ -155,7 +155,7 @@ def entered(network: Network, x: Tensor, axis: int, limit: float, *, train: bool
 
 def positions_of_norms(network: Network) -> set[int]:
     """How many positions the norms get, as far as their inputs have three axes."""
-    return {c.x.shape[3 - c.place.channel_dim(3)] for c in network.calls if c.x.dim() == 3}
+    return {c.x.shape[3 - c.norm.channel_dim(3)] for c in network.calls if c.x.dim() == 3}
 
 
 def parted(x: Tensor, axis: int, earlier: bool = False) -> Tensor:
@@ -172,7 +172,7 @@ def rest(x: Tensor, positions: int, earlier: bool = False) -> list[Tensor]:
     return [x.narrow(a, *((middle, positions - middle) if earlier else (0, middle + 1))) for a in axes]
 
 
-def change(network: Network, without: list[Place], *, earlier: bool = False) -> float:
+def change(network: Network, without: list[NormSite], *, earlier: bool = False) -> float:
     """How much the output up to the middle position changes with the input behind it; `earlier` looks the other way.
     Share of its size. The norms in `without` are made the identity. Infinite if input and output have no axis of
     positions in common."""
@@ -180,18 +180,18 @@ def change(network: Network, without: list[Place], *, earlier: bool = False) -> 
 
 
 def least(
-    network: Network, shares: dict[int, float], without: list[Place], *, earlier: bool = False
+    network: Network, shares: dict[int, float], without: list[NormSite], *, earlier: bool = False
 ) -> float:
     """The least that `moved_along` gives, but not of an axis along which nothing changes either way: those are channels
     that do not mix, or positions of a network that takes each by itself."""
     if len(shares) > 1 and not all(shares.values()):
         back = moved_along(network, without, earlier=not earlier)
-        shares = {axis: own for axis, own in shares.items() if own or back[axis]} or shares
+        shares = {axis: share for axis, share in shares.items() if share or back[axis]} or shares
     return min(shares.values(), default=math.inf)
 
 
 def moved_along(
-    network: Network, without: list[Place], *, earlier: bool, train: bool = True
+    network: Network, without: list[NormSite], *, earlier: bool, train: bool = True
 ) -> dict[int, float]:
     """Axis of positions, or of channels -> `change` along it. Where one axis of two is as short as a sequence of one
     token, or as one channel, the other is only asked if norms take it for positions."""
@@ -200,8 +200,8 @@ def moved_along(
     short = x.dim() == 3 and min(x.shape[1:]) < LEAST_POSITIONS
     for axis in (1, 2) if x.dim() == 3 else (1,):
         t = x.shape[axis]
-        told = not short or t in positions_of_norms(network)
-        if plain.dim() == 3 and told and t >= LEAST_POSITIONS and t in plain.shape[1:]:
+        asked = not short or t in positions_of_norms(network)
+        if plain.dim() == 3 and asked and t >= LEAST_POSITIONS and t in plain.shape[1:]:
             other = output_at(network, altered(x, parted(x, axis, earlier)), without, train=train)
             shares[axis] = least_moved(rest(plain, t, earlier), rest(other, t, earlier))
     return shares
@@ -219,7 +219,7 @@ def leaks(network: Network, call: Call, sizes: Sequence[int], limit: float) -> b
                 both = []
                 for x in (call.x, altered(call.x, later)):
                     torch.manual_seed(0)
-                    both.append(call.again(call.place.module, x.clone()))
+                    both.append(call.again(call.norm.module, x.clone()))
             a, b = (tensor_of(y).double() for y in both)
             if a.shape == call.x.shape:
                 tried.append(moved(a[~later], b[~later]) > limit)

@@ -25,7 +25,7 @@ STEPS = 1000  # over which decay_on_norms adds up; its sentence names them
 def last_batch_of_one(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A BatchNorm over one value has no variance. Torch stops with `Expected more than 1 value per channel when
     training`, at the end of the epoch."""
-    calls = [call for call in network.calls if call.place.follows_batches]
+    calls = [call for call in network.calls if call.norm.follows_batches]
     alone = [call for call in calls if network.samples and call.values == network.samples]
     if not alone:
         return
@@ -65,18 +65,18 @@ def decay_on_norms(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         group = max((group for group, _ in decayed), key=lambda group: pull(group) or 0.0)
         share, decay, layers = pull(group), float(group["weight_decay"]), [name for _, name in decayed]
         free = any(not group.get("weight_decay") for group in optimizer.param_groups)
-        words = {"rate": float(group["lr"]), "decay": decay, "free": FREE if free else ""}
+        fields = {"rate": float(group["lr"]), "decay": decay, "free": FREE if free else ""}
         if share is None:
-            yield Found(layers, decay, "in_gradient", **words)
+            yield Found(layers, decay, "in_gradient", **fields)
             return
         shrinks = 1 - max(0.0, 1 - share) ** STEPS
-        yield Found(layers, shrinks, "shrinks" if shrinks > limit.shrinks else "", **words)
+        yield Found(layers, shrinks, "shrinks" if shrinks > limit.shrinks else "", **fields)
 
 
 def offsets(network: Network) -> set[Tensor]:
     """The parameters to which a norm adds 1 for its gain, as Gemma's: decay pulls the gain to 1."""
     found: set[Tensor] = set()
-    for layer, module in ((place.layer, place.module) for place in network.places):
+    for layer, module in ((norm.layer, norm.module) for norm in network.norms):
         used = {part.data_ptr() for part in (layer.gain, layer.shift) if part is not None}
         if layer.gain is not None:
             others = (p for p in module.parameters(recurse=False) if p.data_ptr() not in used)
@@ -108,34 +108,34 @@ def not_optimized(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def not_saved(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Running statistics are buffers, and gains are parameters of layers that an adapter does not list. What is not
     saved starts anew when the weights are loaded."""
-    own = network.root.state_dict()
-    changing = [saved_as(name, own) for name in network.changing]
-    if plain := [name for name in changing if name not in own]:
+    state = network.root.state_dict()
+    changing = [saved_as(name, state) for name in network.changing]
+    if plain := [name for name in changing if name not in state]:
         yield Found(plain, case="plain")
     saved = matched(network.options.need("state_dict"), network.root, "state_dict=")
-    needed = [saved_as(name, own) for p, name in network.parameters().items() if p.requires_grad]
-    buffers = [name for name in changing if name in own]
+    needed = [saved_as(name, state) for p, name in network.parameters().items() if p.requires_grad]
+    buffers = [name for name in changing if name in state]
     if missing := [name for name in needed + buffers if name not in saved]:
-        lost = len(set(missing) & set(buffers))
-        yield Found(missing, of=len(needed + buffers), buffers=lost, rest=len(missing) - lost)
+        unsaved = len(set(missing) & set(buffers))
+        yield Found(missing, of=len(needed + buffers), buffers=unsaved, rest=len(missing) - unsaved)
 
 
-def saved_as(name: str, own: Mapping[str, Any]) -> str:
+def saved_as(name: str, state: Mapping[str, Any]) -> str:
     """The name of a tensor in its network's state dict: the wrappers of FSDP and of checkpoints leave their own part
     out, as `_checkpoint_wrapped_module`."""
     short = ".".join(part for part in name.split(".") if not part.startswith("_"))
-    return name if name in own or short not in own else short
+    return name if name in state or short not in state else short
 
 
 @finding
 def momentum(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """momentum is the share that a new batch gets in torch, and the share that is kept in Keras, TensorFlow and
     Flax."""
-    shares = {place: 1 - place.layer.keep for place in network.tracked if place.layer.keep is not None}
-    if swapped := [place for place, share in shares.items() if share > limit.share]:
+    shares = {norm: 1 - norm.layer.keep for norm in network.tracked if norm.layer.keep is not None}
+    if swapped := [norm for norm, share in shares.items() if share > limit.share]:
         first, code = shares[swapped[0]], momentum_code(network, swapped, "momentum")
         yield Found(swapped, 1 - first, "swapped" if first <= 1 else "beyond", momentum=first, set=code)
-    if still := [place for place, share in shares.items() if share == 0]:
+    if still := [norm for norm, share in shares.items() if share == 0]:
         yield Found(still, 0, "still")
 
 
@@ -143,10 +143,12 @@ def momentum(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def nothing_learns(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A norm whose gain and shift get no gradient stays as it was made: the forward pass does not reach it, or records
     no gradient there."""
-    lost = {name for name, size in network.trace.learning().items() if size is None}
-    own = {p: {p.named(n) for n, x in p.module.named_parameters() if x.requires_grad} for p in network.places}
-    silent = [place for place, names in own.items() if names and names <= lost]
-    learns = {call.place: call.learns for call in network.calls}
+    idle = {name for name, size in network.trace.learning().items() if size is None}
+    trains = {
+        p: {p.named(n) for n, x in p.module.named_parameters() if x.requires_grad} for p in network.norms
+    }
+    silent = [norm for norm, names in trains.items() if names and names <= idle]
+    learns = {call.norm: call.learns for call in network.calls}
     never = [p for p in silent if p not in learns and p.path not in network.attempt.hidden]
     # LayerDrop leaves layers out in training mode; others draw the layer that runs, or take it by the batch.
     batches = [network.batches.training, *(network.others if never else [])]
@@ -155,13 +157,13 @@ def nothing_learns(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
             break
         with network.quiet(train=draw > 0) as step:
             seed_all(network.options.seed + draw)
-            reached = {call.place for call in trace(step, batch, network.places).calls}
-        never = [place for place in never if place not in reached]
+            reached = {call.norm for call in trace(step, batch, network.norms).calls}
+        never = [norm for norm in never if norm not in reached]
     if never:
         yield Found(never, case="never")
-    stopped = [place for place in silent if place in learns and not (learns[place] and network.guessed)]
-    if not stopped and any(place in learns for place in silent):
+    stopped = [norm for norm in silent if norm in learns and not (learns[norm] and network.guessed)]
+    if not stopped and any(norm in learns for norm in silent):
         raise NotChecked("pass loss=: some gains get no gradient of a loss that is guessed")
     if stopped:
-        reentrant = {call.place for call in network.calls if call.reentrant}
-        yield Found(stopped, case="checkpoint" if reentrant & set(stopped) else "stopped", lost=len(lost))
+        reentrant = {call.norm for call in network.calls if call.reentrant}
+        yield Found(stopped, case="checkpoint" if reentrant & set(stopped) else "stopped", lost=len(idle))

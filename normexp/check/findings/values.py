@@ -16,7 +16,7 @@ from normexp.check.findings.masks import mask_of, real_statistics
 from normexp.check.findings.replacement import swap_code
 from normexp.check.inputs import HALF, PRECISIONS, described
 from normexp.check.network import Network
-from normexp.check.places import Place
+from normexp.check.norm_sites import NormSite
 from normexp.check.result import NotChecked
 from normexp.check.trace import TINY, Call
 from normexp.monitors.batches import Step, tensor_of
@@ -42,15 +42,15 @@ def pass_fails(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         inside, layers = (f" in {where}", (where,)) if where else ("", ())
         if case in ("plain", "mapping"):
             inside = f" on a batch that is {described(network.batches.training)}"
-        words = {"inside": inside, "name": type(error).__name__, "text": text}
+        fields = {"inside": inside, "name": type(error).__name__, "text": text}
         yield Found(
-            layers, 1.0, case, takes=", ".join(inspect.signature(network.root.forward).parameters), **words
+            layers, 1.0, case, takes=", ".join(inspect.signature(network.root.forward).parameters), **fields
         )
 
 
-def roots(place: Place) -> bool:
+def roots(norm: NormSite) -> bool:
     """Whether a norm takes the root of the variance alone, whose derivative at 0 is infinite."""
-    return place.layer.eps == 0 or place.layer.eps_position == "outside"
+    return norm.layer.eps == 0 or norm.layer.eps_position == "outside"
 
 
 @finding
@@ -67,13 +67,11 @@ def not_finite(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     ]
     if bad and not stored and not arriving and math.isfinite(network.attempt.loss):
         root = [
-            c
-            for c in network.attempt.calls
-            if c.understood and roots(c.place) and bool((c.spread == 0).any())
+            c for c in network.attempt.calls if c.understood and roots(c.norm) and bool((c.spread == 0).any())
         ]
-        words = {"parameter": bad[0], "tensors": len(bad)}
-        case = "root" if root and all(call.place.swappable for call in root) else "gradient"
-        yield Found(root, len(bad), case, **words)
+        fields = {"parameter": bad[0], "tensors": len(bad)}
+        case = "root" if root and all(call.norm.swappable for call in root) else "gradient"
+        yield Found(root, len(bad), case, **fields)
     made = [call for call in network.arriving if math.isfinite(call.largest) and not call.finite]
     if negative and not stored:
         yield Found(negative, case="negative")
@@ -84,9 +82,9 @@ def not_finite(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         case = "arriving" if numbers else "batch"
         yield Found([*stored, *arriving], case="stored" if stored else case)
     elif made:
-        by_eps = [call for call in made if call.understood and not 0 < call.place.layer.eps < math.inf]
-        words = {"eps": made[0].place.layer.eps, "set": eps_code(network, made, "not_finite")}
-        yield Found(made, case="made_by_eps" if by_eps == made else "made", **words)
+        by_eps = [call for call in made if call.understood and not 0 < call.norm.layer.eps < math.inf]
+        fields = {"eps": made[0].norm.layer.eps, "set": eps_code(network, made, "not_finite")}
+        yield Found(made, case="made_by_eps" if by_eps == made else "made", **fields)
     elif wrong := [name for name, p in network.root.named_parameters() if not bool(p.isfinite().all())]:
         yield Found(wrong, case="parameters")
     elif not math.isfinite(network.trace.loss):
@@ -107,11 +105,11 @@ ONE_VALUE = {
 def one_value(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A statistic over one value is that value: the norm outputs its shift whatever arrives. Over two it outputs
     two signs."""
-    centered = [c for c in network.understood if c.place.centers]
-    if few := {c.place.path: n for c in centered if (n := network.values(c)) <= limit.few}:
-        calls = [call for call in centered if call.place.path in few]
-        path, norms = min(few, key=few.__getitem__), list(dict.fromkeys(call.place for call in calls))
-        kinds = {place.kind if place.swappable else "" for place in norms}
+    centered = [c for c in network.understood if c.norm.centers]
+    if few := {c.norm.path: n for c in centered if (n := network.values(c)) <= limit.few}:
+        calls = [call for call in centered if call.norm.path in few]
+        path, norms = min(few, key=few.__getitem__), list(dict.fromkeys(call.norm for call in calls))
+        kinds = {norm.kind if norm.swappable else "" for norm in norms}
         kind = kinds.pop() if len(kinds) == 1 else ""
         if kind == "batch" and network.samples and all(network.gets_a_part(call) for call in calls):
             kind = "parts"
@@ -121,7 +119,7 @@ def one_value(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         yield Found(few, few[path], "one" if few[path] < 2 else "two", path, mend=mend)
 
 
-def eps_code(network: Network, layers: Sequence[Place | Call], id: str) -> str:
+def eps_code(network: Network, layers: Sequence[NormSite | Call], id: str) -> str:
     """Code that sets eps, up to its number, for the norms of a finding."""
     paths = list(dict.fromkeys(map(path_of, layers)))
     module = network.modules.get(paths[0])
@@ -134,36 +132,36 @@ def eps_code(network: Network, layers: Sequence[Place | Call], id: str) -> str:
 def eps(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A norm divides by sqrt(variance + eps). Where eps is not small against what arrives, the output keeps part of
     the input's scale."""
-    shares, medians, places = [], {}, {call.place.path: call.place for call in network.calls}
-    zero = [call for call in network.understood if call.place.layer.eps == 0]
-    negative = [call for call in network.understood if not call.place.layer.eps >= 0]  # or no number
+    shares, medians, norms = [], {}, {call.norm.path: call.norm for call in network.calls}
+    zero = [call for call in network.understood if call.norm.layer.eps == 0]
+    negative = [call for call in network.understood if not call.norm.layer.eps >= 0]  # or no number
     for case, found in (("negative", negative), ("zero", zero)):
         if found:
-            words = {"set": eps_code(network, found, "eps"), "usual": limit.usual}
-            yield Found(found, found[0].place.layer.eps, case, **words)
+            fields = {"set": eps_code(network, found, "eps"), "usual": limit.usual}
+            yield Found(found, found[0].norm.layer.eps, case, **fields)
     for call in network.understood:
-        alive, added = call.spread[call.spread > 0], call.place.layer.eps
+        alive, added = call.spread[call.spread > 0], call.norm.layer.eps
         if len(alive) and added > 0 and call.values > limit.few:
             shares.append((call, float((1 / (1 + alive / added)).median())))
-            medians[call.place.path] = float(alive.median())
+            medians[call.norm.path] = float(alive.median())
     for worst in above(shares, limit.share):
-        place, variance, scale = places[worst.path], medians[worst.path], (1 - worst.number) ** 0.5
-        if (place.tracked and place.seen == 0) or (place.layer.eps <= limit.usual and is_new(network)):
+        norm, variance, scale = norms[worst.path], medians[worst.path], (1 - worst.number) ** 0.5
+        if (norm.tracked and norm.seen == 0) or (norm.layer.eps <= limit.usual and is_new(network)):
             worst.case = "untrained"  # the scale at initialization says little
         least = min(medians[path] for path in worst.layers)
-        worst.words = {
-            "eps": place.layer.eps,
+        worst.fields = {
+            "eps": norm.layer.eps,
             "variance": variance,
             "size": scale,
             "smaller": least / SMALLER,
         }
-        worst.words["set"] = eps_code(network, [places[path] for path in worst.layers], "eps")
+        worst.fields["set"] = eps_code(network, [norms[path] for path in worst.layers], "eps")
         yield worst
 
 
 def is_new(network: Network) -> bool:
     """Whether all gains are as they were made, one number for each norm."""
-    gains = [c.place.layer.gain for c in network.understood if c.place.layer.gain is not None]
+    gains = [c.norm.layer.gain for c in network.understood if c.norm.layer.gain is not None]
     return bool(gains) and all(bool((gain == gain.flatten()[0]).all()) for gain in gains)
 
 
@@ -171,15 +169,15 @@ def is_new(network: Network) -> bool:
 def constant_channels(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A constant channel has variance 0: its output is the shift, and eps alone decides the gradient, which it
     multiplies by 1 / sqrt(eps)."""
-    mask, shares = mask_of(network), defaultdict[Place, list[float]](list)
+    mask, shares = mask_of(network), defaultdict[NormSite, list[float]](list)
     for call in network.understood:
-        if call.values > limit.few and call.place.centers:
+        if call.values > limit.few and call.norm.centers:
             flat = call.var.sqrt() <= limit.constant * call.mean.abs()
             if bool(flat.any()) and bool((real := real_statistics(call, mask)).any()):
                 flat = flat[real]
-            shares[call.place].append(float(flat.float().mean()))
+            shares[call.norm].append(float(flat.float().mean()))
     # A norm of a state that starts at 0, as in a recurrent cell, is constant at its first call alone.
-    yield from above(((place, min(calls)) for place, calls in shares.items()), limit.share)
+    yield from above(((norm, min(calls)) for norm, calls in shares.items()), limit.share)
 
 
 @finding
@@ -191,13 +189,13 @@ def overflow(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     kind, finite = PRECISIONS[precision], [call for call in network.arriving if math.isfinite(call.largest)]
     if kind not in HALF or not finite:
         return
-    lost, names = [], {}
+    shares, names = [], {}
     with network.quiet(train=True), torch.no_grad():
         for call in finite:
-            lost.append((call, lost_in(call, kind, "mixed" in precision)))
-            names[call.place.path] = type(call.place.module).__name__
-    for worst in above(lost, case="lost", precision=precision, name=names.get):
-        worst.words["share"] = f"{worst.number:.0%}" if worst.number >= LEAST else f"less than {LEAST:.0%}"
+            shares.append((call, lost_in(call, kind, "mixed" in precision)))
+            names[call.norm.path] = type(call.norm.module).__name__
+    for worst in above(shares, case="lost", precision=precision, name=names.get):
+        worst.fields["share"] = f"{worst.number:.0%}" if worst.number >= LEAST else f"less than {LEAST:.0%}"
         yield worst
     most, end = max(finite, key=lambda call: call.largest), torch.finfo(kind).max
     margin = end / max(most.largest, TINY)
@@ -208,9 +206,9 @@ def overflow(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def lost_in(call: Call, kind: torch.dtype, mixed: bool) -> float:
     """Share of a norm's outputs that are not finite in a precision, or of statistics that are all zero, where float32
     makes numbers of the same rounded values. A single value that rounds to the mean is 0 in both."""
-    if call.place.tracked or type(call.place.module).__module__.startswith("torch.nn"):
+    if call.norm.tracked or type(call.norm.module).__module__.startswith("torch.nn"):
         return 0.0  # torch's own kernels accumulate in float32
-    layer, x = copy.deepcopy(call.place.module).eval(), call.x[: max(1, SAMPLE // max(1, call.x[0].numel()))]
+    layer, x = copy.deepcopy(call.norm.module).eval(), call.x[: max(1, SAMPLE // max(1, call.x[0].numel()))]
     x = torch.cat([x, torch.zeros_like(x[:1])]).to(kind)  # padding: an eps that rounds to 0 divides 0 by 0
     device = x.device.type
     try:
@@ -220,10 +218,10 @@ def lost_in(call: Call, kind: torch.dtype, mixed: bool) -> float:
             there = tensor_of(call.again(layer if mixed else layer.to(kind), x))
     except (RuntimeError, TypeError, ValueError):
         return 0.0  # the kernel does not exist here, or it takes more than x
-    lost = ~there.isfinite() & right.isfinite()
+    overflown = ~there.isfinite() & right.isfinite()
     gone = (there == 0) & (right != 0)
     if not call.understood or there.shape != x.shape:
-        return float(lost.float().mean())
-    whole = [(call.place.groups(y) != 0).any(1) for y in (there, right)]
-    rows = (~whole[0] & whole[1])[:, None] & call.place.groups(gone.float()).bool()
-    return float(lost.float().mean()) + float(rows.float().mean())
+        return float(overflown.float().mean())
+    whole = [(call.norm.groups(y) != 0).any(1) for y in (there, right)]
+    rows = (~whole[0] & whole[1])[:, None] & call.norm.groups(gone.float()).bool()
+    return float(overflown.float().mean()) + float(rows.float().mean())

@@ -81,9 +81,9 @@ def check(claim: Claim) -> None:
     if claim.search:
         law(str(claim.function))
         return
-    for own in of_cells(claim, claim.function) if claim.cells else [claim]:
-        for arm, level in itertools.product(own.arms, own.levels):
-            measure_of(own, arm, dict.fromkeys(own.factor, level))
+    for single in of_cells(claim, claim.function) if claim.cells else [claim]:
+        for arm, level in itertools.product(single.arms, single.levels):
+            measure_of(single, arm, dict.fromkeys(single.factor, level))
 
 
 def of_cells(claim: Claim, function: str | None) -> list[Claim]:
@@ -98,7 +98,7 @@ def of_cells(claim: Claim, function: str | None) -> list[Claim]:
         }
         for overrides, options in parts
     ]
-    return [claim.model_copy(update=own) for own in changes]
+    return [claim.model_copy(update=update) for update in changes]
 
 
 def initial_table(claim: Claim) -> pd.DataFrame:
@@ -106,8 +106,8 @@ def initial_table(claim: Claim) -> pd.DataFrame:
     functions = {"": claim.function} | ({NETWORK: DIRECTIONS} if claim.drawn else {})
     tables = []
     for part, function in functions.items():
-        for cell, own in zip(claim.cells.values(), of_cells(claim, function), strict=True):
-            tables.append(gather(own).assign(setting=cell.name, part=part))
+        for cell, single in zip(claim.cells.values(), of_cells(claim, function), strict=True):
+            tables.append(gather(single).assign(setting=cell.name, part=part))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -141,15 +141,15 @@ def check_options(name: str, measure: Callable[..., float], options: dict[str, A
     """Raise ValueError with one line for an option that a law needs and does not get, or that it does not know, or of
     which it does not take this word."""
     parameters = inspect.signature(measure).parameters
-    takes = {key: own for key, own in parameters.items() if own.kind is own.KEYWORD_ONLY and key != "seed"}
-    for key, own in takes.items():
-        if key in options and get_origin(own.annotation) is Literal:
-            require_choice(f"options.{key}", options[key], get_args(own.annotation))
-    open_ended = any(own.kind is own.VAR_KEYWORD for own in parameters.values())
+    takes = {key: p for key, p in parameters.items() if p.kind is p.KEYWORD_ONLY and key != "seed"}
+    for key, p in takes.items():
+        if key in options and get_origin(p.annotation) is Literal:
+            require_choice(f"options.{key}", options[key], get_args(p.annotation))
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     if unknown := [key for key in options if key not in takes and not open_ended]:
         known = ", ".join(takes) or "none"
         raise ValueError(f"options.{unknown[0]}: is no option of {name}; it takes {known}")
-    if lacking := [key for key, own in takes.items() if own.default is own.empty and key not in options]:
+    if lacking := [key for key, p in takes.items() if p.default is p.empty and key not in options]:
         raise ValueError(f"options.{lacking[0]}: is missing, and {name} needs it; give it a value")
 
 

@@ -98,7 +98,8 @@ def first_rates(cell: BankCell, overrides: Sequence[str]) -> Rates:
     arm_batch, setting_batch = value_of("batch_size", overrides), value_of("batch_size", cell.overrides)
     if not arm_batch or arm_batch == setting_batch:
         return rates
-    power = 1.0 if cell.labels.get("optimizer") == "SGD" else 0.5
+    optimizer = value_of("optimizer", cell.overrides) or cell.labels.get("optimizer", "")
+    power = 1.0 if optimizer.lower() == "sgd" else 0.5
     steps = round(2 * power * math.log10(float(arm_batch) / float(setting_batch)))
     return tuple(neighbor(rate, steps) for rate in rates)
 

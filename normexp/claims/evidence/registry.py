@@ -136,11 +136,11 @@ def register(path: Path, *, subject: str, protocol: str, reason: str, seeds: See
             raise ValueError(
                 f"{subject}: its protocol is registered, row {earlier[-1].number}; nothing is to be done"
             )
-        had = {seed for row in earlier for first, end in row.seeds for seed in range(first, end)}
-        if any(not had.isdisjoint(range(first, end)) for first, end in seeds):
+        taken = {seed for row in earlier for first, end in row.seeds for seed in range(first, end)}
+        if any(not taken.isdisjoint(range(first, end)) for first, end in seeds):
             raise ValueError(
                 f"{subject}: seeds={seeds}: an earlier row had some; an amendment takes fresh ones, set first_seed: "
-                f"{max(had) + 1}"
+                f"{max(taken) + 1}"
             )
         date = datetime.now(UTC).isoformat(timespec="seconds")
         row = {"subject": subject, "protocol": protocol, "date": date, "seeds": seeds}

@@ -74,19 +74,25 @@ def setting_of(claim: Claim, cell: BankCell, runs: pd.DataFrame, *, manipulation
     if quantity == "steps":
         table["unreached"] = runs["unreached"]
     guesses = {"error": 1 - cell.chance, "loss": cell.guess_loss, "fit": cell.guess_loss, "failed": 1.0}
-    answers, bank = runs["answers"].iloc[0], claim.drawn_from
+    bank = claim.drawn_from
     length = bank.population.length if bank and bank.population and cell.name in bank.cells else None
     return Setting.of_table(
         table,
         cell.name,
         quantity=quantity,
         guess=float(runs["steps"].max()) if quantity == "steps" else guesses.get(quantity),
-        answer=1 / (cell.validation if np.isnan(answers) else answers) if quantity == "error" else 0.0,
+        answer=answer_of(cell, runs) if quantity == "error" else 0.0,
         labels=claim.labels_in(cell.labels),
         # A factor makes several networks of a setting, of which its trial run says nothing.
         learned=None if claim.factor else cell.learned,
         unfitted=unfitted_arms(cell, runs, length) if length and not claim.factor else (),
     )
+
+
+def answer_of(cell: BankCell, runs: pd.DataFrame) -> float:
+    """What one test answer of a setting is worth; that of validation where its runs do not say how many there are."""
+    answers = runs["answers"].iloc[0]
+    return 1 / (cell.validation if np.isnan(answers) else answers)
 
 
 def failed_runs(runs: pd.DataFrame, cell: BankCell) -> np.ndarray:

@@ -26,7 +26,7 @@ def widen(claim: Claim, grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame
         arms = arms_in(claim, cell)
         # In a drawn setting every arm has rates of its own, so one that needs others costs the others nothing.
         sharing = [[arm] for arm in arms] if cell.draw else [arms]
-        more = [rows for own in sharing for rows in wider_rates(claim, cell, own, runs)]
+        more = [rows for group in sharing for rows in wider_rates(claim, cell, group, runs)]
         if not more and not runs["status"].isna().any():
             more = more_seeds(claim, cell, arms, runs)
         added += more

@@ -23,6 +23,7 @@ NUMBERS = {"target", "margin", "at_most", "at_least", "equals", "tolerance"}
 # What matters in practice, in shares of wrong answers: up to this error of the baseline, so many points or this share.
 FINE_ERROR, FINE_MARGIN, COARSE_ERROR, MIDDLE_SHARE, COARSE_MARGIN = 0.03, 0.003, 0.10, 0.10, 0.01
 LOSS_MARGIN = 0.02  # nats
+ROUNDING = 1e-9  # of the largest value: effects that are closer are equal
 PRACTICAL_MARGINS = (FINE_ERROR, FINE_MARGIN, COARSE_ERROR, MIDDLE_SHARE, COARSE_MARGIN, LOSS_MARGIN)
 
 
@@ -136,13 +137,20 @@ class Comparison(BaseModel):
         ends = [-math.inf, math.inf] if unreached and self.rule.slope else ends
         return {self.rule.side(end, margin) for end in (effect, *ends)}
 
+    def settled(self, effect: float, margin: float, outcomes: ByArm) -> float:
+        """The mean of effects; where rounding alone tells it from 0 or an end of the margin, that number. Shares of one
+        test set and steps often lie exactly there, which is not beyond."""
+        arms = (self.values(outcomes, arm) for arm in (self.named_arm, self.baseline) if arm)
+        near = 2 * ROUNDING * max(float(np.abs(values).max()) for values in arms)
+        return next((end for end in (0.0, margin, -margin) if abs(effect - end) <= near), effect)
+
     def effects(self, outcomes: ByArm) -> np.ndarray:
         """(n,) the effect of each seed, not finite where a value is not. Effects that differ by rounding are equal."""
         arm = self.values(outcomes, self.named_arm)
         baseline = self.values(outcomes, self.baseline) if self.baseline else np.zeros_like(arm)
         x = np.array(self.levels(outcomes), float) if self.rule.slope else np.zeros(0)
         effects = self.rule.effects(arm - baseline, np.log2(x) if self.log2_factor else x)
-        scale = 1e-9 * max(np.abs(arm).max(), np.abs(baseline).max())
+        scale = ROUNDING * max(np.abs(arm).max(), np.abs(baseline).max())
         if np.isfinite(scale) and scale > 0:
             effects = np.round(effects / scale) * scale
         target = self.target or 0.0

@@ -9,9 +9,11 @@ from scipy import stats
 from normexp.claims.judge.estimate import ALPHA, holm
 
 FEWEST_A_SIDE = 3  # settings
-SIDES = {  # label -> its values on the first side, and the names of both
-    "model": (("CNN", "ResNet"), "with", "without"),
-    "activation": (("sigmoid", "tanh"), "saturating", "other"),
+SIDES = {  # label -> its last word in small letters, and the side of each; another word is on none
+    "model": dict.fromkeys(("cnn", "resnet"), "with")
+    | dict.fromkeys(("mlp", "transformer", "gpt"), "without"),
+    "activation": dict.fromkeys(("sigmoid", "tanh"), "saturating")
+    | dict.fromkeys(("relu", "relu2", "gelu", "silu", "linear", "identity"), "other"),
 }
 Labels = Sequence[Mapping[str, str]]
 
@@ -46,8 +48,8 @@ def moderators(holds: Sequence[bool], labels: Labels) -> tuple[Moderator, ...]:
             if min(_fisher(i, n, k + other_k - i, other_n) for i in (least, most)) <= ALPHA:
                 groups = {str(side): (int(row["sum"]), int(row["size"])) for side, row in counts.iterrows()}
                 found.append(Moderator(name=name, groups=groups, p=_fisher(k, n, other_k, other_n)))
-    adjusted = holm([own.p for own in found]).tolist()
-    return tuple(replace(own, p=p) for own, p in zip(found, adjusted, strict=True))
+    adjusted = holm([m.p for m in found]).tolist()
+    return tuple(replace(m, p=p) for m, p in zip(found, adjusted, strict=True))
 
 
 def _fisher(k: int, n: int, other_k: int, other_n: int) -> float:
@@ -55,9 +57,9 @@ def _fisher(k: int, n: int, other_k: int, other_n: int) -> float:
 
 
 def _of_kind(label: str, labels: Labels) -> pd.Series:
-    """The side of each setting by a label; nan where it has none."""
-    values, (names, inside, outside) = pd.Series([row.get(label) for row in labels]), SIDES[label]
-    return values.isin(names).map({True: inside, False: outside}).where(values.notna())
+    """The side of each setting by a label; None where it has none, or one that nobody here knows."""
+    words = (str(row.get(label) or None).lower().split() for row in labels)
+    return pd.Series([SIDES[label].get(word) for *_, word in words], dtype=object)
 
 
 def _halves(label: str, labels: Labels) -> pd.Series:

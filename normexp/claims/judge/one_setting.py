@@ -132,7 +132,8 @@ def outside(comparison: Comparison, row: Any, levels: list) -> float:
     for key, bound in comparison.bounds.items():
         limit = bound[row.arm] if isinstance(bound, dict) else bound
         above = row.value - (limit[levels.index(row.factor)] if isinstance(limit, list) else limit)
-        excesses.append(
-            {"at_most": above, "at_least": -above, "equals": abs(above) - comparison.tolerance}[key]
-        )
+        away = abs(above) - comparison.tolerance
+        if comparison.tolerance and away <= 4 * np.finfo(float).eps * abs(row.value):
+            away = min(away, 0.0)  # 0.8 lies within 0.1 of 0.7, whatever the subtraction gives
+        excesses.append({"at_most": above, "at_least": -above, "equals": away}[key])
     return max(excesses)

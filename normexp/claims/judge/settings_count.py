@@ -34,9 +34,8 @@ def number_in(setting: Setting, comparison: Comparison) -> SettingRow:
     """The number of a setting. Raises ValueError for logarithms of values of 0 or below."""
     by_arm = comparison.reads(setting.outcomes)
     together, with_guesses = paired_runs(by_arm), runs_with_guesses(setting, by_arm)
-    mean = _mean(with_guesses, setting, comparison) if with_guesses else None
-    seeds = _seeds(by_arm)
-    margin = comparison.margin_in(with_guesses or {}, setting.quantity)
+    seeds, margin = _seeds(by_arm), comparison.margin_in(with_guesses or {}, setting.quantity)
+    mean = _mean(with_guesses, setting, comparison, margin) if with_guesses else None
     sides = comparison.sides(mean.effect, margin, with_guesses or {}) if mean else set()
     side, mean = (sides.pop(), mean) if len(sides) == 1 else ("failed", None)
     return SettingRow(
@@ -45,9 +44,9 @@ def number_in(setting: Setting, comparison: Comparison) -> SettingRow:
         error=mean.error if mean and seeds > 1 else math.nan,
         margin=margin,
         side=side,
-        trained=_mean(together, setting, comparison).effect if _seeds(together) else None,
+        trained=_mean(together, setting, comparison, margin).effect if _seeds(together) else None,
         seeds=seeds,
-        failures={arm: lost.failed for arm, lost in lost_runs([by_arm]).items()},
+        failures={arm: runs.failed for arm, runs in lost_runs([by_arm]).items()},
         holds=side == comparison.rule.true_side,
         labels=dict(setting.labels),
         learned=setting.learned,
@@ -78,8 +77,10 @@ def _with_half(by_arm: ByArm, setting: Setting, comparison: Comparison) -> ByArm
     return {arm: replace(runs, values=runs.values + setting.answer / 2) for arm, runs in by_arm.items()}
 
 
-def _mean(by_arm: ByArm, setting: Setting, comparison: Comparison) -> SeedMean:
-    return SeedMean.of(comparison.effects(_with_half(by_arm, setting, comparison)))
+def _mean(by_arm: ByArm, setting: Setting, comparison: Comparison, margin: float) -> SeedMean:
+    runs = _with_half(by_arm, setting, comparison)
+    mean = SeedMean.of(comparison.effects(runs))
+    return replace(mean, effect=comparison.settled(mean.effect, margin, runs))
 
 
 def count(settings: Sequence[Setting], comparison: Comparison, confidence: float) -> Count:
@@ -89,7 +90,7 @@ def count(settings: Sequence[Setting], comparison: Comparison, confidence: float
     known = any(row.learned is not None for row in rows)
     numbers = np.array([row.number for row in asked])
     read = [comparison.reads(setting.outcomes) for setting in settings]
-    lost, unreached = lost_runs(read), Counter[str]()
+    failures, unreached = lost_runs(read), Counter[str]()
     for outcomes in read:
         unreached.update(unreached_runs(outcomes))
     unfitted = Counter(arm for setting in settings for arm in setting.unfitted)
@@ -110,9 +111,9 @@ def count(settings: Sequence[Setting], comparison: Comparison, confidence: float
         ceiling=ceiling(settings, rows, comparison),
         moderators=moderators([row.holds for row in asked], [row.labels for row in asked]),
         trained=trained(settings, rows, comparison),
-        failures={arm: own.failed for arm, own in lost.items()},
-        runs={arm: own.of for arm, own in lost.items()},
-        unfitted={arm: unfitted[arm] for arm in lost if arm in unfitted},
+        failures={arm: runs.failed for arm, runs in failures.items()},
+        runs={arm: runs.of for arm, runs in failures.items()},
+        unfitted={arm: unfitted[arm] for arm in failures if arm in unfitted},
         unreached=dict(unreached),
         settings=tuple(rows),
     )

@@ -115,13 +115,13 @@ def draw(table: pd.DataFrame, verdict: Verdict, path: Path) -> None:
 def wrapped(verdict: Verdict, width: int, *, with_title: bool = True) -> str:
     """The sentence and what became of it, in lines."""
     claim = verdict.claim
-    told = (claim.sentence, title_of(verdict)) if with_title else (f"{claim.id}: {claim.sentence}",)
-    return "\n".join(textwrap.fill(text, width) for text in told)
+    parts = (claim.sentence, title_of(verdict)) if with_title else (f"Claim {claim.id}: {claim.sentence}",)
+    return "\n".join(textwrap.fill(text, width) for text in parts)
 
 
 def explain(axes: Axes, lines: list[Line], confidence: float, *, inside: bool) -> None:
-    """Say in the figure what colors, bars, band and diamond mean, and how many settings have each color. Few rows leave
-    no room `inside`."""
+    """Say in the figure what colors, bars, band and diamond mean, and how many rows have each color. Rows that are
+    comparisons are few, and leave no room `inside`."""
     kinds, last = [line.kind for line in lines if not line.summary], lines[-1]
     handles: list[Any] = [
         Line2D([], [], color=color, marker="o", markersize=5, label=f"{WORDS[kind]} ({kinds.count(kind)})")
@@ -134,10 +134,11 @@ def explain(axes: Axes, lines: list[Line], confidence: float, *, inside: bool) -
         handles.append(Line2D([], [], color=color, label=text, marker="D", markersize=5, linewidth=4))
     handles.append(Patch(color=BAND, label="too small to matter"))
     target: Any = axes if inside else axes.figure
-    place = {} if inside else {"loc": "outside lower right", "ncols": len(handles)}
+    rows = "settings" if inside else "comparisons"
+    position = {} if inside else {"loc": "outside lower right", "ncols": len(handles)}
     target.legend(
-        handles=handles, title="settings; bars: one standard error", fontsize=8, title_fontsize=8, framealpha=0.9,
-        edgecolor="white", **place,
+        handles=handles, title=f"{rows}; bars: one standard error", fontsize=8, title_fontsize=8, framealpha=0.9,
+        edgecolor="white", **position,
     )  # fmt: skip
 
 
@@ -191,8 +192,8 @@ def draw_values(axes: Axes, table: pd.DataFrame, verdict: Verdict) -> None:
     finite = table[table["value"].map(math.isfinite)]
     for index, arm in enumerate(arms):
         rows, color = finite[finite["arm"] == arm], colors[arm]
-        lost = table[(table["arm"] == arm) & ~table["value"].map(math.isfinite)]
-        for level, values in lost.groupby("factor", sort=False)["value"]:
+        failed = table[(table["arm"] == arm) & ~table["value"].map(math.isfinite)]
+        for level, values in failed.groupby("factor", sort=False)["value"]:
             x = index if by_arm else level if numeric else levels.index(level)
             mark_lost(axes, x, color, infinite=bool((values == math.inf).any()))
         if rows.empty:

@@ -14,6 +14,7 @@ from normexp.claims.pages.markdown import markdown_page, markdown_table
 from normexp.claims.pages.verdicts import family_of, stays_in_words
 from normexp.claims.spec.claim import Claim
 from normexp.claims.units import capital, effect_name
+from normexp.format import pluralize
 from normexp.runs.files import write_text
 
 MOST_FINDINGS = 10
@@ -40,7 +41,7 @@ def write_findings(path: Path, claims: Mapping[str, Claim], verdicts: Mapping[st
     withdrawn = [name for name in QUESTIONS if claims[name].withdrawn]
     missing = [claims[name] for name in QUESTIONS if name not in judged and name not in withdrawn]
     linked = [
-        f"{claim.id} ([asked of chosen networks]({claim.answered_in}))" if claim.answered_in else claim.id
+        f"{claim.id} ([asked in another way]({claim.answered_in}))" if claim.answered_in else claim.id
         for claim in missing
     ]
     page = markdown_page(
@@ -52,8 +53,8 @@ def write_findings(path: Path, claims: Mapping[str, Claim], verdicts: Mapping[st
         withdrawn=withdrawn,
     )  # fmt: skip
     write_text(path, page)
-    found = f"{len(chosen)} findings, {sum(verdict.claim.drawn for verdict in chosen)} over drawn settings"
-    return f"{path}: {found}; {len(missing)} questions not judged yet"
+    found = f"{pluralize(len(chosen), 'finding')}, {sum(verdict.claim.drawn for verdict in chosen)} over drawn settings"
+    return f"{path}: {found}; {pluralize(len(missing), 'question')} not judged yet"
 
 
 def answer(verdict: Verdict) -> str:

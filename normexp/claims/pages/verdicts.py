@@ -15,7 +15,7 @@ from normexp.claims.spec.claim import Claim
 from normexp.claims.units import capital, number
 from normexp.claims.words import note, with_scope
 from normexp.config.folder import CONFIGS
-from normexp.format import duration
+from normexp.format import duration, pluralize
 from normexp.runs.files import write_text
 
 ERRORS = CONFIGS.parent / "docs" / "data" / "judge_errors.json"  # of the judge
@@ -62,7 +62,7 @@ def write_verdicts(path: Path, claims: dict[str, Claim], verdicts: dict[str, Ver
     begun = sum(verdict.word == Word.BEGUN for verdict in verdicts.values())
     write_text(path, page_of(claims, verdicts))
     more = f"; {begun} more have begun" if begun else ""
-    return f"{path}: {len(verdicts) - begun} verdicts of {len(claims)} claims{more}"
+    return f"{path}: {pluralize(len(verdicts) - begun, 'verdict')} of {pluralize(len(claims), 'claim')}{more}"
 
 
 def page_of(claims: dict[str, Claim], verdicts: dict[str, Verdict]) -> str:
@@ -133,7 +133,8 @@ def table(
     rows = []
     for claim in (claim for claim in claims.values() if section_of(claim, verdicts) == section):
         verdict = verdicts.get(claim.id)
-        drawn = f"{Word.NOT_RUN} over drawn settings" if claim.answered_in and claim.drawn else Word.NOT_RUN
+        # The page that is linked may ask other networks, by another protocol.
+        drawn = f"{Word.NOT_RUN} as registered" if claim.answered_in and claim.drawn else Word.NOT_RUN
         answers = (
             [f"**{cell(with_scope(verdict))}**", stays_in_words(verdict, family)] if verdict else [drawn]
         )

@@ -10,6 +10,7 @@ from normexp.claims.spec.bank import SMALL, Bank, load_bank
 from normexp.claims.spec.cell import EARLY, LENGTHS, BankCell, label, label_name, labels_of, value_of
 from normexp.claims.spec.document import Document, Sample
 from normexp.config.options import key_of
+from normexp.format import pluralize
 
 OPTION = "options."  # marks an option of an initialization claim's function among the overrides of a setting
 
@@ -125,7 +126,9 @@ def sample(asked: Sample, bank: Bank) -> dict[str, Any]:
         raise ValueError(f"settings.where={asked.where}: no setting of bank={bank.name} has these labels")
     if asked.first > len(names):
         such = " with these labels" if asked.where else ""
-        raise ValueError(f"settings.first={asked.first}: bank={bank.name} has {len(names)} settings{such}")
+        raise ValueError(
+            f"settings.first={asked.first}: bank={bank.name} has {pluralize(len(names), 'setting')}{such}"
+        )
     cells = [bank.cells[name] for name in names[: asked.first]]
     if asked.at and any(cell.updates for cell in cells):
         cells = [bank.at_lengths(cell.name)[LENGTHS.index(asked.at)] for cell in cells if cell.updates]

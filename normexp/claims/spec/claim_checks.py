@@ -10,9 +10,10 @@ from normexp.claims.judge.kinds import PRACTICAL
 from normexp.claims.spec.cell import value_of
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.document import Manipulation
-from normexp.claims.spec.recorded import unknown_metric
+from normexp.claims.spec.recorded import counts_of, unknown_metric
 from normexp.claims.units import SHARES, STEPS
 from normexp.config.options import key_of, last_of_each, with_several_values
+from normexp.format import pluralize
 from normexp.runs.metrics import HIGHER, LOWER
 from normexp.runs.summary import REESTIMATED
 from normexp.runs.table import FEWEST_SEEDS
@@ -26,12 +27,7 @@ EXAMPLES = (  # keys that decide the examples, which arms share
     "data.context_length",
 )  # fmt: skip
 RATE = {"lr", "optimizer.lr"}
-# Metrics whose unit is known, what they count, and how a measure that says so begins.
-KNOWN = re.compile(
-    rf"(logged/(last:)?)?(train|val|test)/(error|accuracy|loss)(_{REESTIMATED})?|convergence/steps_to_.*"
-)
-COUNTS = {"error": "shares", "accuracy": "shares", "loss": "losses", "steps": "steps"}
-MEASURES = {"shares": SHARES, "steps": STEPS}
+MEASURES = {"shares": SHARES, "steps": STEPS}  # what a metric counts, and how a measure that says so begins
 
 
 def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
@@ -60,7 +56,7 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
         and (min(known) in HIGHER) != (claim.better == "higher")
     ):
         yield f"better={claim.better}: of {min(known)} it is the other way; change it, or leave it out"
-    counts = _counts(claim.metric_of(next(iter(claim.arms)))) if claim.metric else ""
+    counts = counts_of(claim.metric_of(next(iter(claim.arms)))) if claim.metric else ""
     says = next((word for word, begins in MEASURES.items() if claim.measure.startswith(begins)), "")
     if counts and says and counts != says:  # numbers are told in the unit of the measure
         yield f"measure={claim.measure!s:.60}: metric={claim.metric!s:.60} gives {counts}, not {says}; say what it is"
@@ -101,20 +97,20 @@ def _overwritten(claim: Claim) -> Iterator[str]:
     settings = {f"settings.{name}": cell.overrides for name, cell in claim.cells.items()}
     trained = claim.evidence == "training"
     for where, choice in (chosen | settings | {"factor": claim.factor}).items():
-        keys, said = _keys(choice), f"{where}={choice!s:.60}"
+        keys, entry = _keys(choice), f"{where}={choice!s:.60}"
         if len(keys) < len(choice) and where not in settings:  # a cell changes what its bank shares
-            yield f"{said}: a key stands there twice; keep one"
+            yield f"{entry}: a key stands there twice; keep one"
         if several := with_several_values(choice):
             yield f"{where}: {several[0]} has several values; write one, or make it a factor"
         if "seed" in keys:
-            yield f"{said}: sets the seed, which every run has of its own; leave it out and give first_seed and seeds"
+            yield f"{entry}: sets the seed, which every run has of its own; leave it out and give first_seed and seeds"
         for key in PLACES & keys:
-            yield f"{said}: {key} says where a run lies, which `out` of verify decides; leave it out"
+            yield f"{entry}: {key} says where a run lies, which `out` of verify decides; leave it out"
         for key in claim.factor.keys() & keys if where in chosen else ():
-            yield f"{said}: the factor sets {key} in every arm; leave it out there"
+            yield f"{entry}: the factor sets {key} in every arm; leave it out there"
         rates = RATE - {"lr"} if where in settings else RATE  # a cell's `lr` is amid its rates
         for key in rates & keys if trained and claim.cells else ():
-            yield f"{said}: over settings `rate` says which rate a run has; leave {key} out"
+            yield f"{entry}: over settings `rate` says which rate a run has; leave {key} out"
     ignored = set.intersection(_keys(claim.fixed), *map(_keys, claim.arms.values()))
     if trained and ignored:
         yield f"fixed: every arm sets {min(ignored)} itself; leave it out there"
@@ -165,7 +161,7 @@ def _comparison(claim: Claim, comparison: Comparison, metric: str | dict[str, st
     choices = [claim.arms[arm] for arm in compared]
     if comparison.baseline and choices[0] == choices[1] and len(metrics) == 1:
         yield f"arms.{comparison.baseline}={choices[1]!s:.60}: arm {comparison.arm} is the same; compare different arms"
-    if {*map(_counts, metrics)} == {"shares"} and not comparison.rule.slope:
+    if {*map(counts_of, metrics)} == {"shares"} and not comparison.rule.slope:
         yield from _of_shares(comparison, metric)
     if comparison.log and "failed" in metrics:
         yield "log=true: of runs that did not fail `failed` is 0, which has no logarithm; leave out log"
@@ -186,7 +182,7 @@ def _comparison(claim: Claim, comparison: Comparison, metric: str | dict[str, st
         yield from _for_arms(claim, key, bound, [comparison.arm] if comparison.arm else claim.arms)
         for values in _of_arms(bound):
             if isinstance(values, list) and len(values) != len(claim.levels):
-                yield f"{key}={values!s:.60}: must have {len(claim.levels)} numbers, one for each level"
+                yield f"{key}={values!s:.60}: must have {pluralize(len(claim.levels), 'number')}, one for each level"
 
 
 def _of_shares(comparison: Comparison, metric: Any) -> Iterator[str]:
@@ -224,13 +220,8 @@ def _units(metric: str) -> set[str]:
     group, _, name = metric.partition("/")
     if group != "logged":
         return {name or metric}
-    words = [re.split(r"[^a-z0-9]+", tag.lower()) for tag in name.split(" - ")]
-    return {next((word for word in own[::-1] if word in LOWER | HIGHER), group) for own in words}
-
-
-def _counts(metric: str) -> str:
-    """What the numbers of a metric are: of its unit. Empty where nobody knows it, as of a tag of somebody's own."""
-    return COUNTS.get(min(_units(metric)).partition("_")[0], "") if KNOWN.fullmatch(metric) else ""
+    tags = [re.split(r"[^a-z0-9]+", tag.lower()) for tag in name.split(" - ")]
+    return {next((word for word in tag[::-1] if word in LOWER | HIGHER), group) for tag in tags}
 
 
 def _keys(overrides: Iterable[str]) -> set[str]:

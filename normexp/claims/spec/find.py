@@ -192,7 +192,7 @@ def select(
 
     Each word of the list is an id, such as S37, which brings its parts S37a, S37b and so on; a name; the id of a
     sentence that has no claim of its own (all claims that cover it); the arXiv id of a paper; a kind of evidence; a
-    glob over ids and names; or `all`.
+    glob over ids and names (in capitals, such as `S3*`, over ids); or `all`.
 
     `broken` has the mistake of each unreadable file, by id. The ids of `from_files` name one claim each. Raises
     ValueError if a word names an unreadable file, and with the nearest names if it names no claim.
@@ -200,7 +200,7 @@ def select(
     chosen: dict[str, Claim] = {}
     broken = broken or {}
     for word in parts_of(text):
-        matches = [claims[word]] if word in from_files else _claims_named(claims.values(), word.lower())
+        matches = [claims[word]] if word in from_files else _claims_named(claims.values(), word)
         left_out = unreadable(broken, word)
         if left_out and (not matches or word.upper() in {name.upper() for name in broken}):
             raise ValueError(left_out[0])
@@ -248,14 +248,16 @@ def _ids(name: str) -> set[str]:
     return {name.lower(), whole_id(name)}
 
 
-def _claims_named(claims: Iterable[Claim], word: str) -> list[Claim]:
-    """The claims that a word names; if none, those that cover the sentence of this id."""
+def _claims_named(claims: Iterable[Claim], given: str) -> list[Claim]:
+    """The claims that a word names; if none, those that cover the sentence of this id. Names are in small letters, so
+    the glob R* means ids alone, and not rmsnorm_is_accurate."""
+    word = given.lower()
     if paper := arxiv_id(word):
         return [claim for claim in claims if paper in claim.arxiv or paper in claim.source]
 
     def is_named(claim: Claim) -> bool:
-        accepted = ("all", claim.evidence, whole_id(claim.id))
-        return word in accepted or any(fnmatchcase(name.lower(), word) for name in (claim.id, claim.name))
+        accepted = ("all", claim.evidence, whole_id(claim.id), claim.name.lower())
+        return word in accepted or fnmatchcase(claim.id.lower(), word) or fnmatchcase(claim.name, given)
 
     matches = [claim for claim in claims if is_named(claim)]
     return matches or [claim for claim in claims if word in map(str.lower, claim.covers)]

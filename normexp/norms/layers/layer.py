@@ -86,7 +86,7 @@ class NormLayer:
         """How many values of an input of this shape enter one statistic."""
         return math.prod(shape[axis] for axis in self.dims(len(shape))) // self.groups
 
-    def words(self, shape: Sequence[int]) -> str:
+    def description(self, shape: Sequence[int]) -> str:
         """Over what the layer normalizes an input of this shape: `one statistic for each sample and position, over 64
         channels (axis 2): 64 values`."""
         if self.kind == "pointwise":
@@ -99,19 +99,21 @@ class NormLayer:
             )
         last = dims if self.axes > 1 else (channel,)  # axes that hold channels
         count = math.prod(shape[axis] for axis in last)
-        channels, grouped = (f"{n:,} channels ({_axes(last)})" for n in (count, count // self.groups))
+        channels, grouped = (
+            f"{pluralize(n, 'channel')} ({_axes(last)})" for n in (count, count // self.groups)
+        )
         kept = [axis for axis in range(ndim) if axis not in dims and axis not in last]
         names = ["sample"] * (0 in kept) + ["position"] * any(kept)
         each = [f"each {' and '.join(names)}" + f" ({_axes(kept)})" * any(kept)] if kept else []
         if self.kind == "group":
-            each.append(f"each of {self.groups} groups of {grouped}")
+            each.append(f"each of {pluralize(self.groups, 'group')} of {grouped}")
         elif not set(last) & set(dims):
             each.append(f"each of {channels}")
         over = [pluralize(shape[0], "sample")] if 0 in dims else []
         if set(last) & set(dims):
             over.append("the channels of a group" if self.kind == "group" else channels)
         if rest := [axis for axis in dims if axis and axis not in last]:
-            over.append(f"{math.prod(shape[axis] for axis in rest):,} positions ({_axes(rest)})")
+            over.append(f"{pluralize(math.prod(shape[axis] for axis in rest), 'position')} ({_axes(rest)})")
         each, over = (" and ".join(parts) for parts in (each, over))
         return f"one statistic for {each}, over {over}: {pluralize(self.values(shape), 'value')}"
 
@@ -120,8 +122,8 @@ class NormLayer:
         """Equal for two layers that compute the same from the same gain, shift and running statistics."""
         whole = self.channel_dim == 1 and not self.per_position
         kind = "group" if self.kind == "layer" and whole else self.kind  # of one group: over (C, H, W)
-        place = (self.channel_dim, self.groups, self.axes, self.per_position)
-        return (kind, *place, self.eps, self.correction, self.eps_position, self.frozen)
+        axes = (self.channel_dim, self.groups, self.axes, self.per_position)
+        return (kind, *axes, self.eps, self.correction, self.eps_position, self.frozen)
 
 
 def _axes(axes: Sequence[int]) -> str:

@@ -60,8 +60,8 @@ def twin_of(
     twin: Any = object.__new__(type(module))
     for key, value in module.__dict__.items():
         twin.__dict__[key] = value.copy() if type(value) in (dict, list, set) else value
-    for own in (twin.__dict__["_parameters"], twin.__dict__["_buffers"], twin.__dict__):
-        for name, value in own.items():
+    for holder in (twin.__dict__["_parameters"], twin.__dict__["_buffers"], twin.__dict__):
+        for name, value in holder.items():
             if not isinstance(value, Tensor):
                 continue
             statistic = name in running or name.startswith("running")
@@ -76,7 +76,7 @@ def twin_of(
                     torch.empty(value.shape).uniform_(low, high, generator=random).to(device, kind) * factor
                 )
             value = value.detach().clone()
-            own[name] = value.to(dtype) if value.is_floating_point() else value
+            holder[name] = value.to(dtype) if value.is_floating_point() else value
     left_out = () if activations else activations_of(module)
     for name, child in module._modules.items():
         if child is not None:  # a copy, too: a call may move its statistics
@@ -91,8 +91,8 @@ def twin_of(
 
 def tensors_of(module: nn.Module) -> Tensors:
     """The parameters and buffers of a layer itself that hold numbers."""
-    own = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
-    return {name: value for name, value in own if value.is_floating_point() and "running" not in name}
+    tensors = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
+    return {name: value for name, value in tensors if value.is_floating_point() and "running" not in name}
 
 
 def inputs(size: tuple[int, ...], twin: nn.Module) -> Iterator[tuple[Tensor, int]]:

@@ -71,7 +71,7 @@ def _recognized(module: nn.Module, path: str) -> NormLayer | str | None:
         return "is compiled by TorchScript, so nothing inside can be read or replaced" if named else None
     if kind in TORCH:
         return _of_torch(module, kind)
-    if base := next((own for own in TORCH if isinstance(module, own)), None):
+    if base := next((cls for cls in TORCH if isinstance(module, cls)), None):
         return _of_subclass(module, base)
     if "forward" not in module.__dict__ and (running := running_of(module)):
         return _of_running_statistics(module, *running)
@@ -96,8 +96,8 @@ def is_norm(module: nn.Module, path: str = "") -> bool:
 def _passes_on(module: nn.Module) -> bool:
     """Whether a layer is a wrapper, such as FSDP and checkpoints put around a norm, that gives the attributes of the
     layer inside as its own. It is no norm, and a call of its twin would move the statistics of that layer."""
-    own = type(module).__getattr__ is nn.Module.__getattr__
-    return bool(module._modules) and not own and not isinstance(module, (*TORCH, torch.jit.ScriptModule))
+    plain = type(module).__getattr__ is nn.Module.__getattr__
+    return bool(module._modules) and not plain and not isinstance(module, (*TORCH, torch.jit.ScriptModule))
 
 
 def _of_project(module: Any) -> NormLayer:
@@ -105,34 +105,34 @@ def _of_project(module: Any) -> NormLayer:
     is read off its outputs."""
     averages = getattr(module, "population_statistics", "") == "cumulative"
     gain = module.channel_gain() if hasattr(module, "channel_gain") else module.weight
-    said = NormLayer(
+    norm = NormLayer(
         "layer", module.num_features, module.channel_dim, module.eps, gain, module.bias, averages=averages,
         keep=None if averages else getattr(module, "ema_keep", None), groups=getattr(module, "num_groups", 1),
         frozen=getattr(module, "freeze_after", None) == 0, correction=module.correction,
         eps_position=module.eps_position, running=running_names(module),
     )  # fmt: skip
     if module.pointwise:
-        return replace(said, kind="pointwise")
+        return replace(norm, kind="pointwise")
     # Layers of one class and width with the same options are of one kind; with a group a channel another one.
     options = {key: value for key, value in vars(module).items() if isinstance(value, str | float | bool)}
-    key = (type(module), module.num_features, module.channel_dim, said.groups, said.frozen, *options.items())
+    key = (type(module), module.num_features, module.channel_dim, norm.groups, norm.frozen, *options.items())
     if key not in _kinds:
-        _kinds[key] = _kind_of_project(module, said)
-    return replace(said, **_kinds[key])
+        _kinds[key] = _kind_of_project(module, norm)
+    return replace(norm, **_kinds[key])
 
 
 _kinds: dict[tuple, dict[str, Any]] = {}
 
 
-def _kind_of_project(module: Any, said: NormLayer) -> dict[str, Any]:
-    """The fields of `said` that its outputs show."""
+def _kind_of_project(module: Any, norm: NormLayer) -> dict[str, Any]:
+    """The fields of `norm` that its outputs show."""
     batch = module.batch_statistics
-    found, _ = match(module, [(module.num_features,)], said.groups)
+    found, _ = match(module, [(module.num_features,)], norm.groups)
     exact = found is not None and found.channel_dim == module.channel_dim and not found.stays
     if exact and (found.kind == "batch") == batch:
         return {"kind": found.kind, "per_position": found.per_position, "groups": found.groups}
     grouped = "group" if hasattr(module, "num_groups") else "layer" if _centers(module) else "rms"
-    return {"kind": "batch" if batch else grouped, "exact": said.frozen}
+    return {"kind": "batch" if batch else grouped, "exact": norm.frozen}
 
 
 def _centers(module: Any) -> bool:
@@ -167,10 +167,8 @@ def _of_torch(module: nn.Module, base: type[nn.Module]) -> NormLayer:
 def _of_subclass(module: nn.Module, base: type[nn.Module]) -> NormLayer | str:
     """A subclass of torch's layers: torch's where its outputs are equal; else one over the axes of torch's, which
     stays, or for LayerNorm and RMSNorm, whose axes a subclass may move, what its outputs show."""
-    own = type(module).forward
-    plain = (
-        own is base.forward or (base in BATCH and own is nn.BatchNorm2d.forward) or _computes_as(module, base)
-    )
+    known = (base.forward, nn.BatchNorm2d.forward) if base in BATCH else (base.forward,)
+    plain = type(module).forward in known or _computes_as(module, base)
     if plain or base not in (nn.LayerNorm, nn.RMSNorm):
         layer = _of_torch(module, base)
         if not plain and base in BATCH and _in_parts(module):
@@ -244,12 +242,12 @@ def _of_running_statistics(module: nn.Module, names: Names, keep: float | None) 
 
 def _by_outputs(module: nn.Module, path: str = "") -> NormLayer | str | None:
     """A layer of a stranger's class that normalizes single samples, by its outputs."""
-    own = list(module.parameters(recurse=False))
-    shapes = {tuple(n for n in p.shape if n > 1) for p in own}
+    params = list(module.parameters(recurse=False))
+    shapes = {tuple(n for n in p.shape if n > 1) for p in params}
     named, axes = NAMED.search(type(module).__name__), max(map(len, shapes), default=0)
     inside = set(module.children()) - set(activations_of(module))
     foreign = not type(module).__module__.startswith("torch.") and all(type(m) is nn.Identity for m in inside)
-    if not foreign or axes > 2 or not (named or (own and axes <= 1) or _stands_as_norm(path)):
+    if not foreign or axes > 2 or not (named or (params and axes <= 1) or _stands_as_norm(path)):
         return None
     if "forward" in module.__dict__:  # of this very object: a twin would call it
         return REPLACED if named else None
@@ -257,9 +255,9 @@ def _by_outputs(module: nn.Module, path: str = "") -> NormLayer | str | None:
     sizes = sorted(filter(None, shapes), key=len, reverse=True) or [(size or ANY_SIZE,)]
     found, called = match(module, sizes, getattr(module, "num_groups", 1))
     if found is None:
-        said = ELSE if called else "gives no tensor of its shape for a tensor alone"
-        return said if (named and called) or (own and (named or _stands_as_norm(path))) else None
-    if found.kind == "pointwise" and found.stays and not (named and own):
+        reason = ELSE if called else "gives no tensor of its shape for a tensor alone"
+        return reason if (named and called) or (params and (named or _stands_as_norm(path))) else None
+    if found.kind == "pointwise" and found.stays and not (named and params):
         return None
     stays = found.stays or _why_it_stays(module)
     if not (any(shapes) or size):
@@ -269,7 +267,7 @@ def _by_outputs(module: nn.Module, path: str = "") -> NormLayer | str | None:
         stays = "computes something else in eval mode"
     if not stays:
         stays = _clips(module, found, sizes[0])
-    trained = all(p.requires_grad for p in own)
+    trained = all(p.requires_grad for p in params)
     return replace(found, trained=trained, activations=activations_of(module), stays=stays)
 
 
@@ -303,7 +301,7 @@ def _runs_its_activations(module: nn.Module) -> bool:
     """Whether a layer is its norm followed by its activations."""
     if not activations_of(module):
         return True
-    whole, norm = (twin_of(module, training=False, activations=own) for own in (True, False))
+    whole, norm = (twin_of(module, training=False, activations=included) for included in (True, False))
     for x, _ in inputs((_channels(module),), twin_of(module, training=False)):
         if (y := answer(norm.forward, x)) is not None:
             for activation in activations_of(module):
@@ -331,10 +329,10 @@ def _stands_as_norm(path: str) -> bool:
 
 
 def _eps(module: nn.Module) -> float | None:
-    own = next((value for name in EPS if isinstance(value := getattr(module, name, None), float)), None)
+    eps = next((value for name in EPS if isinstance(value := getattr(module, name, None), float)), None)
     # With eps=None, torch's RMSNorm takes the smallest step of the type.
     rms = isinstance(module, nn.RMSNorm)
-    return torch.finfo(torch.get_default_dtype()).eps if own is None and rms else own
+    return torch.finfo(torch.get_default_dtype()).eps if eps is None and rms else eps
 
 
 def _channels(module: nn.Module) -> int:

@@ -82,7 +82,7 @@ def _paces(module: nn.Module, size: int) -> Mapping[tuple[str, str], list[float]
 
 def _share(start: Tensor, now: Tensor, end: Tensor) -> float | None:
     """k with now = start + k (end - start), 0 < k; None if there is none."""
-    way, moved = end - start, now - start
-    k = float((way * moved).sum() / way.square().sum().clamp_min(1e-30))
-    close = bool((moved - k * way).abs().max() <= CLOSE * moved.abs().max())
+    span, moved = end - start, now - start
+    k = float((span * moved).sum() / span.square().sum().clamp_min(1e-30))
+    close = bool((moved - k * span).abs().max() <= CLOSE * moved.abs().max())
     return k if close and k > 0 and bool(torch.isfinite(now).all()) else None

@@ -44,19 +44,19 @@ def successor(
         kept |= more
         new = make(**kept)
     carried, notes = _carry(old, known, new)
-    shown = [f"{key}={value}" for key, value in kept.items() if key not in ("affine", "num_groups")]
+    options = [f"{key}={value}" for key, value in kept.items() if key not in ("affine", "num_groups")]
     if kept.get("affine") == "gain" and known.shift is None and _option(make, "affine") == "trained":
         notes.append("has no shift, as before")
     groups, asked = kept.get("num_groups"), _option(make, "num_groups")
-    own = known.kind == "group" and "num_groups" not in (chosen or {})  # which it keeps
-    if groups and groups != asked and not own:
-        divide = f"do not divide its {known.num_features} channels"
+    keeps = known.kind == "group" and "num_groups" not in (chosen or {})  # which it keeps
+    if groups and groups != asked and not keeps:
+        divide = f"do not divide its {pluralize(known.num_features, 'channel')}"
         reason = divide if known.num_features % asked else "would have one channel each"
         notes.append(f"{asked} groups {reason}: {pluralize(groups, 'group')}")
     if not any("is lost" in note for note in notes) and (mode := _differs(old, known, new)):
         return None, [], [f"{type(new).__name__} of the same formula gives another output in {mode} mode"]
     new = nn.Sequential(new, *known.activations) if known.activations else new
-    return new.train(old.training), [*shown, *carried], notes
+    return new.train(old.training), [*options, *carried], notes
 
 
 def _option(make: functools.partial, name: str) -> Any:
@@ -81,9 +81,9 @@ def _kept_options(make: functools.partial, old: NormLayer, chosen: Options) -> O
             kept["population_statistics"] = "cumulative"
     kept = _taken(make, kept, chosen)
     if (groups := _option(make, "num_groups")) is not None:
-        own = old.kind == "group" and "num_groups" not in chosen
+        keeps = old.kind == "group" and "num_groups" not in chosen
         fitting = math.gcd if "num_groups" in chosen else groups_by_default
-        kept["num_groups"] = old.groups if own else fitting(groups, old.num_features)
+        kept["num_groups"] = old.groups if keeps else fitting(groups, old.num_features)
     return kept
 
 

@@ -23,9 +23,9 @@ def by_layer(study: Study, statistic: str) -> pd.DataFrame:
     """The recorded rows of a statistic with the columns `layer` (name) and `depth` (1-based place)."""
     rows = study.recorded(statistic + LAYER)
     rows = rows.assign(layer=rows["metric"].map(lambda name: name.partition("/")[2]).astype(object))
-    # Names sort in forward order. Deeper networks have more layers, so count places separately for each level.
-    places = rows.groupby("level")["layer"].rank(method="dense") if len(rows) else rows["level"]
-    return rows.assign(depth=places.astype(int))
+    # Names sort in forward order. Deeper networks have more layers, so rank them separately for each level.
+    depths = rows.groupby("level")["layer"].rank(method="dense") if len(rows) else rows["level"]
+    return rows.assign(depth=depths.astype(int))
 
 
 def percentiles(study: Study) -> tuple[str, pd.DataFrame]:
@@ -93,15 +93,15 @@ def saturation_by_layer(study: Study, style: Style) -> Iterator[Drawing | Skippe
 
 def activation_bands(study: Study, style: Style) -> list[Drawing | Skipped]:
     """Percentiles of the last measured layer's activations over training, one panel per arm: BatchNorm's Figure 1."""
-    title, (place, rows) = "What enters the last non-linearity", percentiles(study)
+    title, (band, rows) = "What enters the last non-linearity", percentiles(study)
     layer = rows["layer"].max()
     rows = rows[rows["layer"] == layer]
     if rows["step"].nunique() < FEWEST_STEPS:
         return [Skipped(title, "no percentiles were recorded often enough; run with monitor=light")]
     arms = [arm for arm in study.arms if (rows["arm"] == arm).any()]
-    figure, shown = panels(arms[:MOST_ARMS], "optimizer step", f"{place} of {layer}", sharey=True)
+    figure, panel_of = panels(arms[:MOST_ARMS], "optimizer step", f"{band} of {layer}", sharey=True)
     numbers = sorted(rows["percentile"].unique())
-    for arm, panel in shown.items():
+    for arm, panel in panel_of.items():
         panel.set_title(shorten(arm), color=style.color[arm])
         means = rows[rows["arm"] == arm].groupby(["step", "percentile"])["value"].mean().unstack()
         for number in numbers:
@@ -113,7 +113,7 @@ def activation_bands(study: Study, style: Style) -> list[Drawing | Skipped]:
         f"Percentiles {', '.join(map(str, numbers))} over a batch{study.at_level()}, mean over seeds (Ioffe, Szegedy "
         "2015, Figure 1): a band that stays where it is leaves the layer's input distribution alone."
     )
-    return [Drawing("activation_bands", title, caption + left_out("arms", len(shown), len(arms)), figure)]
+    return [Drawing("activation_bands", title, caption + left_out("arms", len(panel_of), len(arms)), figure)]
 
 
 # A metric -> its words, and whether its axis is logarithmic (Santurkar et al. 2018 for the loss and the gradients).
@@ -144,8 +144,8 @@ def over_training(study: Study, style: Style) -> list[Drawing | Skipped]:
     recorded = {name: rows for name, rows in tables.items() if len(rows)}
     if not recorded:
         return [Skipped(title, "none was recorded; run with monitor=full")]
-    figure, shown = panels(list(recorded), "optimizer step", "", height=height_for(study.arms, 2.4))
-    for name, axes in shown.items():
+    figure, panel_of = panels(list(recorded), "optimizer step", "", height=height_for(study.arms, 2.4))
+    for name, axes in panel_of.items():
         label, log = MEASURES[name]
         ends = draw_curves(axes, style, curves(recorded[name], ["arm"], "step", log=log), "step")
         if log:

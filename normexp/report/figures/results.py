@@ -87,8 +87,8 @@ def by_arm(study: Study, style: Style) -> Drawing:
 def note(study: Study) -> str:
     """A note on the selection of runs."""
     rate = "Each point at its best learning rate by validation accuracy." if study.rate_varies else ""
-    lost = int(study.chosen["failed"].sum())
-    failed = f"Failed runs ({lost}) are left out of the means; the table counts them." if lost else ""
+    count = int(study.chosen["failed"].sum())
+    failed = f"Failed runs ({count}) are left out of the means; the table counts them." if count else ""
     return f"{rate} {failed}".strip()
 
 
@@ -125,10 +125,10 @@ def accuracy_over_rate(study: Study, style: Style, rates: list[float]) -> Drawin
 def over_rate(study: Study, style: Style, axes: Axes, runs: pd.DataFrame, arm: str) -> float:
     """One arm of a panel; returns where its line ends."""
     points = {float(rate): study.values(rate_runs).mean() for rate, rate_runs in runs.groupby("lr")}
-    lost = runs[runs["failed"]]["lr"].unique()
-    if len(lost):
+    failed = runs[runs["failed"]]["lr"].unique()
+    if len(failed):
         axes.plot(
-            lost, [-0.02 - 0.025 * study.arms.index(arm)] * len(lost), "x", color=style.color[arm], markersize=3.5,
+            failed, [-0.02 - 0.025 * study.arms.index(arm)] * len(failed), "x", color=style.color[arm], markersize=3.5,
             clip_on=False, in_layout=False, transform=axes.get_xaxis_transform(),
         )  # fmt: skip
     return draw_points(style, axes, arm, points, markersize=3)

@@ -26,7 +26,7 @@ LATE = "made and held in the first forward pass"
 
 
 @dataclass(frozen=True)
-class Place:
+class NormSite:
     """A norm of the network.
 
     Attributes:
@@ -41,13 +41,13 @@ class Place:
     layer: NormLayer = field(compare=False)
     unowned: str = field(default="", compare=False)
 
-    def called_with(self, more: bool) -> "Place":
-        """The place in a call that may have more than the input. What a stranger's class, which is known by its outputs
+    def called_with(self, more: bool) -> "NormSite":
+        """The norm in a call that may have more than the input. What a stranger's class, which is known by its outputs
         for an input alone, computes then is not understood."""
         return self.not_understood("is called with more than its input") if more and self.by_outputs else self
 
-    def not_understood(self, reason: str) -> "Place":
-        """The place of a norm that does not compute what was known of it."""
+    def not_understood(self, reason: str) -> "NormSite":
+        """The norm where it does not compute what was known of it."""
         return replace(self, layer=replace(self.layer, kind="unknown", understood=False, stays=reason))
 
     @property
@@ -173,20 +173,20 @@ class Place:
             return 0 in dims and shape[0] != samples
         return bool({axis for axis in dims if axis > 0} - {self.channel_dim(len(shape))})
 
-    def words(self, shape: Sequence[int]) -> str:
+    def description(self, shape: Sequence[int]) -> str:
         """Over what it normalizes an input of this shape."""
         known = self.kind != "unknown"
-        return self.layer.words(shape) if known else f"not understood: {self.layer.stays}"
+        return self.layer.description(shape) if known else f"not understood: {self.layer.stays}"
 
 
-def norms_of(step: nn.Module) -> list[Place]:
+def norms_of(step: nn.Module) -> list[NormSite]:
     """The norms among the sites of a module, in forward order, each once."""
     # Before the sites, which ask whether a layer is a norm: so a stranger's is tried once.
     layers = {module: (path, layer_of(module, path)) for path, module in root_of(step).named_modules()}
     norms = dict.fromkeys(site.module for site in sites_of(step) if site.kind == "norm")
     known = (m for m in norms if m in layers and not isinstance(m, nn.LocalResponseNorm))  # not of a loss
     found = {module: layers[module] for module in known}
-    return [Place(path, module, layer) for module, (path, layer) in found.items() if layer is not None]
+    return [NormSite(path, module, layer) for module, (path, layer) in found.items() if layer is not None]
 
 
 def layer_of(module: nn.Module, path: str = "") -> NormLayer | None:
@@ -197,14 +197,14 @@ def layer_of(module: nn.Module, path: str = "") -> NormLayer | None:
     return found
 
 
-def heard_place(module: nn.Module, path: str, x: Tensor, step: nn.Module) -> Place | None:
-    """The place of a norm that is called with x as a function, or runs and is not held, inside the layer at a path."""
+def heard_norm(module: nn.Module, path: str, x: Tensor, step: nn.Module) -> NormSite | None:
+    """A norm that is called with x as a function, or runs and is not held, inside the layer at a path."""
     if isinstance(module, CalledFunction):
-        return Place(f"{path or SELF}:F.{module.name}", module, of_function(module, x))
+        return NormSite(f"{path or SELF}:F.{module.name}", module, of_function(module, x))
     layer, attributes = layer_of(module), (value for m in step.modules() for value in vars(m).values())
-    late = any(own is module for own in step.modules())
+    late = any(m is module for m in step.modules())
     how = LATE if late else HELD if any(holds(value, module) for value in attributes) else MADE
-    return layer and Place(f"{path or SELF}:{type(module).__name__}", module, layer, how)
+    return layer and NormSite(f"{path or SELF}:{type(module).__name__}", module, layer, how)
 
 
 def holds(value: Any, module: nn.Module) -> bool:
@@ -245,16 +245,16 @@ def of_normalize(p: float, dim: int | tuple[int, ...], eps: float, x: Tensor) ->
     channel = channel_axis(x)
     if channel is None:
         if x.ndim == 3 and over == (1,):
-            said = "F.normalize over axis 1, and no layer before it tells which axis holds channels"
-            return replace(unknown, stays=said)
+            reason = "F.normalize over axis 1, and no layer before it tells which axis holds channels"
+            return replace(unknown, stays=reason)
         channel = 1 if 1 in over else -1
     n = math.prod(x.shape[axis] for axis in over)
     return NormLayer("rms", x.shape[channel], channel % x.ndim, eps**2 / n, over=over)
 
 
-def gain_type(place: Place) -> torch.dtype | None:
+def gain_type(norm: NormSite) -> torch.dtype | None:
     """The type of a norm's gain; None if it has none."""
-    if isinstance(place.module, CalledFunction):
-        weight = place.module.given.get("weight")
+    if isinstance(norm.module, CalledFunction):
+        weight = norm.module.given.get("weight")
         return weight.dtype if isinstance(weight, Tensor) else None
-    return next((p.dtype for p in place.module.parameters(recurse=False)), None)
+    return next((p.dtype for p in norm.module.parameters(recurse=False)), None)
