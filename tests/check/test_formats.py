@@ -185,7 +185,7 @@ def test_every_finding_is_explained(capsys):
 
 def test_one_is_no_plural():
     """Of every text, with each of its words 1."""
-    network = SimpleNamespace(places=[1], attempt=SimpleNamespace(heard=[]), code=str, modules={})
+    network = SimpleNamespace(norms=[1], attempt=SimpleNamespace(heard=[]), code=str, modules={})
     for kind in declared().values():
         for case in ("", *kind.texts.get("cases", {})):
             texts = kind.texts | kind.texts.get("cases", {}).get(case, {})

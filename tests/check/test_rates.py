@@ -27,7 +27,7 @@ def test_page_tells_the_rates():
     norms = sum(sum(row["tree"].values()) for row in NETWORKS)
     said = re.search(
         r"(\d+) public networks.*?(\d+) of (\d+) checks.*?(\d+) of (\d+) warnings.*?([\d,]+) norms.*?"
-        r"(\d+) of those with all options.*?(\d+) more were stopped.*?"
+        r"(\d+) of those with all options.*?(\d+) more was stopped.*?"
         r"(\d+) faults.*?(\d+) are named at the right layer.*?(\d+) are mended",
         " ".join(PAGE.partition("## How often it is wrong\n")[2].split()),
     )
