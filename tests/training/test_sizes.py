@@ -17,7 +17,7 @@ from normexp.training.build import build
         (["model=cnn", "model.depth=[1,1,1000000]"], "depth=1000002: would take minutes"),
         (["model=resnet", "model.depth=6000002"], "depth=6000002: would take minutes"),
         (["model=transformer", "model.depth=1000000"], "depth=1000000: would take minutes"),
-        (["batch_size=1000000000000"], "batch_size=1000000000000: the training split has 1149 samples"),
+        (["batch_size=1000000000000"], "batch_size=1000000000000: the training split has 1,149 samples"),
         (["threads=10000"], "threads=10000: must be at most 1024"),
         (["max_steps=10000000000000"], "max_steps=10000000000000: must be at most 1000000000000"),
     ],
