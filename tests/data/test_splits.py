@@ -113,7 +113,10 @@ def test_smaller_training_subsets_are_stratified_and_lie_within_larger_ones():
         ({"train_size": 0}, "data.train_size=0: validation leaves 1,149 images; choose 1..1149"),
         ({"train_size": 1150}, "data.train_size=1150: "),
         ({"shift": 8, "augment": True}, r"data.shift=8: must lie in 0..7, within the image"),
-        ({"batch_size": 1150}, "batch_size=1150: the training split has 1,149 samples .* choose at most 1149"),
+        (
+            {"batch_size": 1150},
+            "batch_size=1150: the training split has 1,149 samples .* choose at most 1149",
+        ),
         ({"train_size": 32}, "batch_size=64: the training split has 32 samples"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
