@@ -13,10 +13,12 @@ import torch
 from rich.console import Console
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import normexp
 from normexp.config.run_spec import specs
 from normexp.training.build import build
 from normexp.training.train import PreparedRun
 
+PACKAGE = f"{Path(normexp.__file__).parent}/"  # a checkout may have the same name
 # item(), int(), bool(); the places of a mask.
 WAITING = {
     torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default, torch.ops.aten.masked_select.default,
@@ -36,9 +38,8 @@ class Waits(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, arguments=(), options=None):
         if function in WAITING or (function in BY_INDEX and any(map(is_mask, arguments[1]))):
-            own = [frame for frame in traceback.extract_stack() if "/normexp/" in frame.filename]
-            frame = own[-1]
-            self.lines[f"{frame.filename.rpartition('/normexp/')[2]}:{frame.lineno}"] += 1
+            *_, frame = (frame for frame in traceback.extract_stack() if frame.filename.startswith(PACKAGE))
+            self.lines[f"{frame.filename.removeprefix(PACKAGE)}:{frame.lineno}"] += 1
         return function(*arguments, **(options or {}))
 
 
