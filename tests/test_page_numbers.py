@@ -243,19 +243,28 @@ def test_the_study_of_noise_in_a_network_of_convolutions():
     says(text, "A CNN (...) keeps # of # points", (noise - none).mean(), (norm - none).mean())
 
 
-def test_the_study_of_noise_in_a_narrow_resnet():
-    table = study_values("N7", THREE_ARMS)
+def narrow_resnet(
+    claim: str, head: str, start: str, move: str
+) -> tuple[str, pd.DataFrame, pd.DataFrame, pd.Series]:
+    """What N7 and N9 both ask: the page from there, chosen runs, percent by arm, and of noise by its own statistics."""
+    table, runs = study_values(claim, THREE_ARMS), chosen_runs(claim)
     assert table.shape == (3, 3)
-    check_arms("studies/noise/README.md", "arm, ResNet | accuracy", table, "no norm")
-    page = text_of("docs/studies/noise/README.md").partition("N7, a narrow ResNet")[2]
-    none, norm, noise = (table[name] for name in table)
-    runs = chosen_runs("N7")
+    check_arms("studies/noise/README.md", head, table, "no norm")
+    page = text_of("docs/studies/noise/README.md").partition(start)[2]
     middle = runs.groupby("arm")["logged/middle:wasserstein_drift/*"].mean()
     arms = middle[["noise", "batchnorm", "none"]]
-    says(page, "they move # deviations ... noise, # with BatchNorm and # without", *arms)
+    says(page, f"{move} # deviations ... noise, # with BatchNorm and # without", *arms)
     assert round(middle["noise"] / middle["none"]) == 2  # "twice as far as without a norm"
-    says(page, "Noise costs # points (# to #)", *student(norm - noise))
     mixed = 100 * runs.query("arm == 'noise'").set_index("seed")["logged/test_mixed/accuracy"]
+    return page, runs, table, mixed
+
+
+def test_the_study_of_noise_in_a_narrow_resnet():
+    page, runs, table, mixed = narrow_resnet(
+        "N7", "arm, ResNet | accuracy", "N7, a narrow ResNet", "they move"
+    )
+    none, norm, noise = (table[name] for name in table)
+    says(page, "Noise costs # points (# to #)", *student(norm - noise))
     says(page, "accuracy is #%, # points below no norm", mixed.mean(), (none - mixed).mean())
     _, low, high = student(none - mixed)
     assert low < 0 < high
@@ -267,25 +276,17 @@ def test_the_study_of_noise_in_a_narrow_resnet():
 
 
 def test_the_study_of_noise_in_a_narrow_resnet_at_own_rates():
-    table = study_values("N9", THREE_ARMS)
-    assert table.shape == (3, 3)
-    check_arms("studies/noise/README.md", "arm, ResNet at own rates", table, "no norm")
-    page = text_of("docs/studies/noise/README.md").rpartition("N9, the narrow ResNet")[2]
+    head, start = "arm, ResNet at own rates", "N9, the narrow ResNet at own rates"
+    page, runs, table, mixed = narrow_resnet("N9", head, start, "inputs move")
     none, norm, noise = (table[name] for name in table)
     left, gain = (noise - none).mean(), (norm - none).mean()
     assert round(3 * left / gain) == 2  # "two thirds of it are left"
     says(text_of("README.md"), "a narrow ResNet keeps # of #", left, gain)
     says(text_of("docs/covariate_shift.md"), "a narrow ResNet # of #", left, gain)
-    runs = chosen_runs("N9")
     assert runs.groupby("arm")["lr"].unique().map(list).to_dict() == {
         "none": [0.01], "batchnorm": [0.03], "noise": [0.03],
     }  # fmt: skip
-    middle = runs.groupby("arm")["logged/middle:wasserstein_drift/*"].mean()
-    assert round(middle["noise"] / middle["none"]) == 2  # "twice as far as without a norm"
-    arms = middle[["noise", "batchnorm", "none"]]
-    says(page, "inputs move # deviations ... noise, # with BatchNorm and # without", *arms)
     says(page, "# points in the mean, ... interval (# to #)", *student(norm - noise))
-    mixed = 100 * runs.query("arm == 'noise'").set_index("seed")["logged/test_mixed/accuracy"]
     says(page, "accuracy is #%, # points (# to #) below no norm", mixed.mean(), *student(none - mixed))
 
 

@@ -86,7 +86,7 @@ def check(module: nn.Module, loader: Any = None, **options: Any) -> Result:
 
 def _called(module: nn.Module, loader: Any, data: Data, given: CheckOptions) -> Network:
     """The network, by the first way of a training pass that does not fail: with cut batches, with whole ones, with its
-    targets, without a loss that needs them. What of it the user should know goes to `data.said`."""
+    targets, without a loss that needs them. What of it the user should know goes to `data.notes`."""
     step = as_step(module, given.loss, probe=True)
 
     def tried(step: Step) -> Network:
