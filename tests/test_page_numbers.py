@@ -378,6 +378,16 @@ def test_the_study_of_initial_weights_at_32_layers():
     says(text, "with 32 layers #% (BatchNorm #%)", centered.mean(), norm.mean())
 
 
+def test_other_starts_at_32_layers():
+    runs = pd.read_parquet(EVIDENCE / "runs.parquet")
+    runs = runs[runs["asked_by"].astype(str).str.contains(r"\bI5:")]
+    accuracy = 100 * runs["test_accuracy"].groupby(runs["norm"] == "batchnorm").agg(["min", "max", "count"])
+    assert accuracy.loc[False].tolist() == pytest.approx([11.35, 11.35, 60])
+    check("(95.60 to 97.24%)", tuple(accuracy.loc[True, ["min", "max"]]))
+    assert accuracy.loc[True, "count"] == 15
+    assert "all 15 runs (95.60 to 97.24%)" in text_of("docs/studies/initialization/README.md")
+
+
 def test_the_study_of_layers_steps():
     arms = {
         ("none", "SGD"): "sgd",
