@@ -320,7 +320,8 @@ class Network:
         for description, norms in alike.items():
             first, *more = norms.values()
             names = "/".join(dict.fromkeys(norm.name for norm in norms.values()))
-            lines.append(f"{first.path} ({names}){f' and {len(more)} more' * bool(more)}: {description}")
+            others = f" and {len(more)} more" if more else ""
+            lines.append(f"{first.path} ({names}){others}: {description}")
         return lines
 
     def code(self, path: str) -> str:

@@ -42,11 +42,11 @@ def charted(table: pd.DataFrame, value: str | None) -> tuple[pd.DataFrame, dict[
 
 def of_folder(path: Path, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curve]]:
     """The runs below a folder: finished runs of normexp, else one of each folder with events of TensorBoard."""
-    if (found := find_runs(path))[0]:
+    if (found := find_runs(path)).finished:
         table = load_summaries(path, found=found)
-        running = open_runs(path, {*table["hash"]}, found[1])
+        running = open_runs(path, {*table["hash"]}, found.unfinished)
         table = with_metric(table, path, value) if value and "/" in value else table
-        table.attrs["notes"] = [f"left out: {pluralize(len(running), 'run')} not finished"] * bool(running)
+        table.attrs["notes"] = [f"left out: {pluralize(len(running), 'run')} not finished"] if running else []
         return table, {}
     folders = sorted({file.parent for file in path.rglob("events.out.tfevents*")})
     if not folders:
