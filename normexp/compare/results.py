@@ -91,10 +91,11 @@ def compare(
                 " better=lower"
             )
         data = in_hand([*data.items()] if isinstance(data, dict) else typed(data), value or "value")
-    table, curves = opened(data, value)
+    table, curves, notes = opened(data, value)
     if value and not arm:
         others = {seed or usual(table, "seed"), *(setting or "").split(","), *STATE_KEYS}
-        table = one_row_a_run(table, value, others)
+        table, arms_note = one_row_a_run(table, value, others)
+        notes += arms_note
     if not (arm := arm or usual(table, "arm", "norm")):
         offered = ", ".join(map(str, table.columns[:12]))
         raise ValueError(
@@ -111,7 +112,6 @@ def compare(
     metric = metric_of(value, better, margin)
     if guess is None and metric.measure != "value" and "chance_loss" in table:  # of runs of normexp
         guess = float(guess_of(metric, table["chance_loss"].max()))
-    notes = [*table.attrs.get("notes", ())]
     (failed, running), nameless = states(table), stripped(table[arm]).eq("").to_numpy(bool)
     for what, left_out in {"not finished": running, f"with an empty {arm}": nameless}.items():
         notes += [f"left out: {pluralize(int(left_out.sum()), 'run')} {what}"] if left_out.any() else []
@@ -167,17 +167,16 @@ def usual(table: pd.DataFrame, *names: str) -> str | None:
     return next((found[0] for name in names if len(found := matching(table, name)) == 1), None)
 
 
-def one_row_a_run(table: pd.DataFrame, value: str, others: set[str | None]) -> pd.DataFrame:
+def one_row_a_run(table: pd.DataFrame, value: str, others: set[str | None]) -> tuple[pd.DataFrame, list[str]]:
     """A table that has a column of numbers for each arm, `seed,none,batchnorm`, with a row for each run; else as it
-    is."""
+    is. With notes that say so."""
     arms = [name for name in map(str, table.columns) if name not in others and is_metric(name)]
     if usual(table, "arm", "norm", value) or len(table[arms].select_dtypes("number").columns) < max(
         len(arms), 2
     ):
-        return table
+        return table, []
     runs = table.melt([name for name in table.columns if name not in arms], arms, "arm", value)
-    runs.attrs["notes"] = [f"each column is an arm: {', '.join(arms)}"]
-    return runs
+    return runs, [f"each column is an arm: {', '.join(arms)}"]
 
 
 def value_of(table: pd.DataFrame, value: str | None, others: set[str | None]) -> tuple[str, pd.DataFrame]:
@@ -290,7 +289,7 @@ def examples(
     where = f"per_example={source if isinstance(source, (str, Path)) else 'table'}"
     if seed is None:
         raise ValueError(f"{where}: pairs runs, so name the column of their seeds")
-    table, _ = opened(source, value)
+    table = opened(source, value).table
     names = (arm, seed, value, "example", *settings)
     arm, seed, value, example, *settings = (column(table, name, "per_example") for name in names)
     rows = pd.DataFrame({"arm": stripped(table[arm]), "level": labels(table, settings)})
