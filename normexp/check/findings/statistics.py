@@ -329,10 +329,8 @@ def dropout_before_batchnorm(network: Network, limit: SimpleNamespace) -> Iterab
         for module in step.modules():  # dropout off, norms as they were
             module.training = module.training and module in {norm.module for norm in follows}
         off = first_variances(step, network, follows, 0)
-    mean = {
-        path: torch.stack([d[path] for d in draws if path in d]).mean(0) for path in off if path in draws[0]
-    }
-    for worst in above(ratios(mean, off).items(), limit.factor):
+    on = {p: torch.stack([d[p] for d in draws if p in d]).mean(0) for p in off if p in draws[0]}
+    for worst in above(ratios(on, off).items(), limit.factor):
         raised = (norm for norm in follows if norm.path in worst.layers)
         worst.fields["swap"] = swap_code(network, raised, "dropout_before_batchnorm")
         worst.case = "" if worst.fields["swap"] else "by_hand"
@@ -349,6 +347,4 @@ def first_variances(step: nn.Module, network: Network, norms: list[NormSite], se
 def ratios(on: dict[str, Tensor], off: dict[str, Tensor]) -> dict[str, float]:
     """path -> ratio of two variances, median over channels."""
     both = {p: (on[p], off[p]) for p in on.keys() & off.keys() if on[p].shape == off[p].shape}
-    return {
-        path: float((x[y > 0] / y[y > 0]).median()) for path, (x, y) in both.items() if bool((y > 0).any())
-    }
+    return {p: float((x[y > 0] / y[y > 0]).median()) for p, (x, y) in both.items() if bool((y > 0).any())}

@@ -138,11 +138,8 @@ def _kind_of_project(module: Any, norm: NormLayer) -> dict[str, Any]:
 
 def _centers(module: Any) -> bool:
     """Whether a number added to all inputs leaves the outputs as they are."""
-    twin = twin_of(module, training=True)
-    calls = (
-        (answer(twin.forward, x), answer(twin.forward, x + 3))
-        for x, _ in inputs((module.num_features,), twin)
-    )
+    twin, shape = twin_of(module, training=True), (module.num_features,)
+    calls = ((answer(twin.forward, x), answer(twin.forward, x + 3)) for x, _ in inputs(shape, twin))
     return all(same_output(a, b) for a, b in calls if a is not None)
 
 
