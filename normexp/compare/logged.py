@@ -68,11 +68,11 @@ def of_folder(path: Path, value: str | None) -> Opened:
     logged = {
         folder.relative_to(path).as_posix(): tags for folder, tags in every.items() if folder not in inner
     }
-    found = of_curves(logged, value)
+    opened = of_curves(logged, value)
     if inner:
         count = pluralize(len(inner), "folder")
-        found.notes.append(f"left out: {count} inside those of runs, without {value}")
-    return found
+        opened.notes.append(f"left out: {count} inside those of runs, without {value}")
+    return opened
 
 
 def scalars(folder: Path) -> dict[str, Curve]:
