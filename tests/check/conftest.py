@@ -4,6 +4,12 @@ import importlib
 import sys
 
 import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
 
 
 @pytest.fixture

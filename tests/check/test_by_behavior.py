@@ -338,13 +338,6 @@ def test_norm_that_makes_no_numbers_of_numbers():
     assert "loss is no number" in lost.not_checked["not_finite"]
 
 
-def test_data_that_are_rounded_are_said():
-    x, y = rows()
-    model = mlp(nn.LayerNorm(8))
-    assert sum("float64" in fact for fact in check(model, (x.double(), y)).facts) == 1
-    assert not any("rounded" in fact for fact in check(model.double(), (x.double(), y)).facts)
-
-
 @pytest.mark.parametrize("kind", ["module", "function"])
 def test_norm_inside_vmap_is_not_checked_and_not_blamed(kind):
     class Mapped(nn.Module):
@@ -364,36 +357,6 @@ def test_norm_inside_vmap_is_not_checked_and_not_blamed(kind):
     with said:
         measured = monitor.measure(Mapped(), rows())
     assert {key.rpartition("_")[2] for key in measured} == {"first"}
-
-
-def test_network_without_numbers_is_refused():
-    with pytest.raises(ValueError, match="on `meta`"):
-        check(mlp().to("meta"), rows())
-
-
-@pytest.mark.parametrize(
-    ("batch", "words"), [([None, rows()], "that is None"), (["text", "text"], "a str"), ([{}], "a dict")]
-)
-def test_batch_without_a_tensor_is_named(batch, words):
-    with pytest.raises(ValueError, match=f"loader: .*{words}"):
-        check(mlp(), batch)
-
-
-def test_batch_that_a_network_does_not_take_is_named():
-    x, y = rows()
-
-    class Takes(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.net = mlp(nn.LayerNorm(8))
-
-        def forward(self, x):
-            return self.net(x)
-
-    assert "labels" not in str(check(Takes(), {"x": x, "labels": y}))
-    finding = check(Takes(), {"x": x, "y": y})["pass_fails"]
-    assert "a dict of x, y" in finding.sentence
-    assert "takes: x" in finding.fix
 
 
 @pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")

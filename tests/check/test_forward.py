@@ -1,13 +1,10 @@
 """Faults of the forward pass, planted in small networks, each beside a healthy twin that stays silent."""
 
-import copy
-
 import pytest
 import torch
 from small_networks import Called, found, rows
 from torch import nn
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
 
 from normexp.check.run import check
 
@@ -193,29 +190,6 @@ def test_norm_that_is_never_called():
         finding = found("nothing_learns", check(Idle(how), rows()), check(Idle("never"), rows()))
     assert finding.layers == ("query",)
     assert "no pass reaches them" in finding.sentence
-
-
-class Checkpointed(nn.Module):
-    def __init__(self, reentrant):
-        super().__init__()
-        self.body, self.output = body(nn.BatchNorm1d(8)), nn.Linear(3, 3)
-        self.reentrant = reentrant
-
-    def forward(self, x):
-        return self.output(checkpoint(self.body, x.requires_grad_(), use_reentrant=self.reentrant))
-
-
-@pytest.mark.parametrize("reentrant", [True, False])
-def test_checkpointed_network_learns_and_stays_as_it_is(reentrant):
-    """A reentrant checkpoint that begins a network gives gradients by `backward` alone. A gradient that is there
-    stays."""
-    model = Checkpointed(reentrant)
-    before = copy.deepcopy(model.state_dict())
-    model.output.weight.grad = torch.ones_like(model.output.weight)
-    assert "nothing_learns" in check(model, rows(), loss=F.cross_entropy).healthy
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    assert torch.equal(model.output.weight.grad, torch.ones_like(model.output.weight))
-    assert all(p.grad is None for p in model.body.parameters())
 
 
 def test_fix_leaves_healthy_norms_alone():
