@@ -1,5 +1,7 @@
 """Small networks, their batches, and a training, for the tests of checks."""
 
+import json
+
 import pytorch_lightning as pl
 import torch
 from torch import nn
@@ -11,6 +13,13 @@ def command(*words):
     from normexp.cli.main import run
 
     return run("check", list(words))
+
+
+def told(capsys, *words, status=0):
+    """What `normexp check WORDS --json` prints."""
+    capsys.readouterr()
+    assert command(*words, "--json") == status
+    return json.loads(capsys.readouterr().out)
 
 
 def rows(n=32, features=6, classes=3):
@@ -79,6 +88,13 @@ class HandRMS(nn.Module):
 
 
 HandRMS.__name__ = "HandRMSNorm"
+
+
+class WideRMSNorm(HandRMS):
+    """Its gain of float32 makes its output so."""
+
+    def forward(self, x):
+        return self.weight * super().forward(x)
 
 
 class Sequence(nn.Module):

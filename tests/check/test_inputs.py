@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from small_networks import HandRMS, Lit, Own, around, fit, found, mlp, rows
+from small_networks import Lit, Own, WideRMSNorm, around, fit, found, mlp, rows
 from torch import nn
 from torch.nn import functional as F
 
@@ -165,13 +165,6 @@ def test_a_training_step_that_needs_batches_of_its_own_asks_for_them():
     with pytest.raises(ValueError, match=r"random inputs are no batch of its training_step .*; pass data"):
         check(module)
     assert "pass_fails" in check(module, (torch.randn(9, 6), torch.ones(9))).healthy
-
-
-class WideRMSNorm(HandRMS):
-    """Its gain of float32 makes its output so."""
-
-    def forward(self, x):
-        return self.weight * super().forward(x)
 
 
 def test_mixed_precision_runs_in_autocast():

@@ -2,7 +2,6 @@
 
 import importlib
 import io
-import json
 import random
 import re
 import subprocess
@@ -11,9 +10,9 @@ import sys
 import numpy as np
 import pytest
 import torch
-from committed import ROOT
+from forked import ROOT
 from rich.console import Console
-from small_networks import around, command
+from small_networks import around, command, told
 from torch import nn
 
 import normexp
@@ -23,27 +22,7 @@ from normexp.check.run import check
 from normexp.cli.main import COMMANDS
 from normexp.config.errors import why
 
-OWN = """
-import torch
-from torch import nn
-Model = lambda: nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
-class Healthy(nn.Sequential):
-    def __init__(self):
-        super().__init__(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3))
-class Dropped(nn.Sequential):
-    def __init__(self):
-        super().__init__(nn.Linear(6, 8), nn.Dropout(0.5), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
-def shuffled():
-    rows = torch.utils.data.TensorDataset(torch.randn(64, 6), torch.randint(0, 3, (64,)))
-    return torch.utils.data.DataLoader(rows, batch_size=16, shuffle=True)
-def loader():
-    return [(torch.randn(4, 6), torch.randint(0, 3, (4,)))]
-def loss(output, target):
-    return output.square().mean()
-def optimizer(model):
-    return torch.optim.AdamW(model.parameters(), 1e-3)
-"""
-CALL = ("own_net:Model", "--data", "own_net:loader")
+CALL = ("own_net:Blocks", "--data", "own_net:batch")
 pytest_plugins = ["pytester"]
 
 
@@ -65,17 +44,15 @@ def test_command_prints_a_table_and_strict_exits_with_one(own, capsys):
 
 
 def test_json_is_the_result(own, capsys):
-    options = ["--json", "--loss", "own_net:loss", "--optimizer", "own_net:optimizer", "--steps", "3"]
-    assert command(*CALL, *options) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = told(capsys, *CALL, "--loss", "own_net:loss", "--optimizer", "own_net:optimizer", "--steps", "3")
     assert {"small_batch", "statistics_cold", "decay_on_norms"} <= {f["id"] for f in found["findings"]}
     assert found["facts"][0].endswith("loss: loss")
     assert not found["ok"]
 
 
 def numbers(capsys, *options):
-    assert command("own_net:Dropped", "--data", "own_net:shuffled", "--json", *options) == 0
-    return {f["id"]: f["number"] for f in json.loads(capsys.readouterr().out)["findings"]}
+    found = told(capsys, "own_net:Dropped", "--data", "own_net:shuffled", *options)
+    return {f["id"]: f["number"] for f in found["findings"]}
 
 
 def test_same_command_gives_same_numbers_whatever_was_drawn_before(own, capsys):
@@ -100,7 +77,7 @@ def test_page_has_the_findings(own, capsys, tmp_path):
     assert "page: out/index.html" in capsys.readouterr().err
     html = (tmp_path / "out" / "index.html").read_text()
     torch.manual_seed(0)
-    result = check(own.Model(), own.loader())
+    result = check(own.Blocks(), own.batch())
     assert result.findings
     names = [finding.id for finding in result.findings] + list(result.not_checked)
     assert [name for name in names if name not in html] == []
@@ -108,9 +85,7 @@ def test_page_has_the_findings(own, capsys, tmp_path):
 
 def test_folder_of_a_run_brings_its_weights_and_data(train, capsys):
     _, folder = train("norm=batchnorm", "max_steps=3")
-    capsys.readouterr()
-    assert command(str(folder), "--json") == 0
-    found = json.loads(capsys.readouterr().out)
+    found = told(capsys, str(folder))
     ids = {finding["id"] for finding in found["findings"]}
     assert "statistics_unused" not in ids  # the checkpoint's, after three batches
     assert "statistics_cold" in found["healthy"] or "statistics_cold" in ids  # the loader is known

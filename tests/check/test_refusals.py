@@ -14,17 +14,6 @@ from normexp.check import CheckNorms
 from normexp.check.run import check
 from normexp.monitors import Gradients
 
-OWN = """
-import torch
-from torch import nn
-Model = lambda: nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
-def loader():
-    return [(torch.randn(4, 6), torch.randint(0, 3, (4,)))]
-def loss(output, target):
-    return output.square().mean()
-def boom():
-    raise RuntimeError("boom\\nand more")
-"""
 BARE = [torch.ones(3)]
 OPTIONS = [
     {"steps": "10"}, {"devices": "2"}, {"seed": 1.5}, {"accumulate": 2.5}, {"samples": True}, {"causal": "yes"},
@@ -154,7 +143,7 @@ def refuses(capsys, words, said):
     assert error.count("\n") == 1
 
 
-CALL = ["own_net:Model", "--data", "own_net:loader"]
+CALL = ["own_net:Blocks", "--data", "own_net:batch"]
 
 
 @pytest.mark.parametrize(
@@ -162,16 +151,16 @@ CALL = ["own_net:Model", "--data", "own_net:loader"]
     [
         (["own_net:Nothing"], "has no attribute 'Nothing'"),
         (["no_such_package:Model"], "No module named 'no_such_package'"),
-        (["own_net:Model", "--data", "own_net:loss"], "its call raises TypeError"),
+        (["own_net:Blocks", "--data", "own_net:loss"], "its call raises TypeError"),
         (["own_net:boom"], "NETWORK=own_net:boom: its call raises RuntimeError (boom and more)"),
-        (["own_net:Model", "--data", "0x6"], "loader: gives a batch without samples"),
+        (["own_net:Blocks", "--data", "0x6"], "loader: gives a batch without samples"),
         (["resnet19"], "NETWORK=resnet19: write package.module:name, or file.py:name"),
-        (["own_net:Model", "--precision", "17"], "precision=17: unknown"),
-        (["own_net:Model", "--data", "4,3,8,8"], "a shape is written 4x3x8x8"),
-        (["own_net:Model", "--data", "4x3x"], "a shape is written 32x3"),
+        (["own_net:Blocks", "--precision", "17"], "precision=17: unknown"),
+        (["own_net:Blocks", "--data", "4,3,8,8"], "a shape is written 4x3x8x8"),
+        (["own_net:Blocks", "--data", "4x3x"], "a shape is written 32x3"),
         (["."], "holds no run itself; name the folder of one run"),
-        (["own_net:Model", "--weights", "gone.pt"], "--weights=gone.pt: no such file"),
-        (["own_net:Model", "--weights", "code.pt"], "holds more than tensors; save model.state_dict()"),
+        (["own_net:Blocks", "--weights", "gone.pt"], "--weights=gone.pt: no such file"),
+        (["own_net:Blocks", "--weights", "code.pt"], "holds more than tensors; save model.state_dict()"),
         ([*CALL, "--seed", "-1"], "seed=-1"),
         ([*CALL, "--mask", "own_net:unreal"], "has no attribute 'unreal'"),
         ([*CALL, "--format", "xml"], "format=xml: choose from text, json, github, sarif"),
