@@ -345,27 +345,6 @@ def test_a_frozen_batchnorm_stays_frozen():
     torch.testing.assert_close(net[0].running_mean, torch.full((3,), 2.0))
 
 
-def test_what_shares_or_is_read_by_others_stays():
-    class Fused(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm, self.seen = nn.LayerNorm(4), nn.LayerNorm(4)
-            self.norms = nn.ModuleList([nn.LayerNorm(4)])
-            nn.init.ones_(self.seen.weight)
-
-        def forward(self, x):
-            x = F.layer_norm(x, (4,), self.norm.weight, self.norm.bias)
-            return self.seen(F.layer_norm(x, (4,), self.norms[0].weight)).to(self.seen.weight.dtype)
-
-    net = nn.Sequential(Fused(), nn.LayerNorm(4), nn.LayerNorm(4), nn.LayerNorm(4))
-    net[2].weight = net[1].weight
-    table = swap(net, "rmsnorm")
-    reasons = {row.path: row.note for row in table.left}
-    assert set(reasons) == {"0.norm", "0.norms.0", "1", "2"}
-    assert reasons["1"] == "shares its parameters with 2"
-    assert "Fused reads its numbers" in reasons["0.norm"]
-
-
 @pytest.mark.parametrize(
     ("name", "layer"),
     [
@@ -457,8 +436,20 @@ def test_swap_composes_a_norm_of_ones_own(tmp_path, monkeypatch):
         norm_named("mine")
 
 
+class Fused(nn.Module):
+    """It gives the numbers of its norms to a function."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.seen, self.norms = nn.LayerNorm(8), nn.LayerNorm(8), nn.ModuleList([nn.LayerNorm(8)])
+
+    def forward(self, x):
+        x = F.layer_norm(x, (8,), self.norm.weight, self.norm.bias)
+        return self.seen(F.layer_norm(x, (8,), self.norms[0].weight)).to(self.seen.weight.dtype)
+
+
 class ByVariable(nn.Module):
-    """Its norms are numbers for a function, found in a loop."""
+    """As Fused, but in a loop."""
 
     def __init__(self):
         super().__init__()
@@ -475,27 +466,37 @@ class OfItsType(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.norms = nn.ModuleDict({"first": nn.LayerNorm(8)})
-        self.norm = nn.LayerNorm(8)
+        self.norms, self.norm = nn.ModuleDict({"first": nn.LayerNorm(8)}), nn.LayerNorm(8)
 
     def forward(self, x):
         return self.norm(self.norms["first"](x).to(self.norm.weight.dtype))
 
 
-def test_a_layer_stays_where_a_function_gets_its_gain_by_a_variable():
-    table = swap(ByVariable(), "batchnorm")
-    assert [row.new for row in table] == [None, None]
-    assert table[0].note == "ByVariable passes a layer's numbers to layer_norm, and may not call it"
+class Shared(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.LayerNorm(8), nn.LayerNorm(8), nn.LayerNorm(8))
+        self[1].weight = self[0].weight
 
 
-def test_a_layer_stays_where_the_new_one_lacks_what_the_network_reads():
-    network = nn.Sequential(OfItsType(), nn.Linear(8, 2))
-    table = swap(network, "none")
-    notes = {row.path: row.note for row in table.left}
-    assert notes == {"0.norm": "OfItsType reads its weight, which Identity has not"}
-    assert network(torch.randn(4, 8)).shape == (4, 2)
-    table.undo()
-    assert not swap(network, "rmsnorm").left
+OF_A_LOOP = "ByVariable passes a layer's numbers to layer_norm, and may not call it"
+
+
+@pytest.mark.parametrize(
+    ("make", "new", "notes"),
+    [
+        (Fused, "rmsnorm", {"norm": "Fused reads its numbers", "norms.0": "Fused reads its numbers"}),
+        (ByVariable, "batchnorm", {"norms.0": OF_A_LOOP, "norms.1": OF_A_LOOP}),
+        (OfItsType, "none", {"norm": "OfItsType reads its weight, which Identity has not"}),
+        (OfItsType, "rmsnorm", {}),
+        (Shared, "rmsnorm", {"0": "shares its parameters with 1", "1": "shares its parameters with 0"}),
+    ],
+)
+def test_a_layer_stays_where_others_read_or_share_its_numbers(make, new, notes):
+    net = make()
+    table = swap(net, new)
+    assert {row.path for row in table.left} == notes.keys()
+    assert all(notes[row.path] in row.note for row in table.left)
+    assert net(torch.randn(4, 8)).shape == (4, 8)
 
 
 def test_hooks_that_stay_with_the_old_layer_are_said():
