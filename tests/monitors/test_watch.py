@@ -400,29 +400,31 @@ def test_a_callback_of_transformers_writes_beside_the_checkpoints_or_as_told(own
     assert len(list(tmp_path.iterdir())) == 1
 
 
-@pytest.mark.parametrize("left_out", [False, True])
-def test_a_step_that_several_optimizers_take_has_the_change_of_all_weights(left_out):
-    def parts(model):
-        own = [model[0].parameters(), model[1:6].parameters(), model[6].parameters()]
-        return [torch.optim.SGD(p, 0.1) for p in own[: 2 if left_out else 3]]
-
+def stepped(make_optimizers, at_once):
+    """A watched loop in which several optimizers take a step together."""
     model = network()
-    every = parts(model)
+    optimizers = make_optimizers(model)
     with normexp.watch(model, every=1) as watched:
         for n, (x, y) in enumerate(batches(3)):
             F.cross_entropy(model(x), y).backward()
-            for optimizer in every:
+            for optimizer in optimizers:
                 optimizer.step()
                 optimizer.zero_grad()
-            if n or not left_out:  # at once: what happens to weights before the next pass is no part of it
+            if n or at_once:  # what happens to weights before the next pass is no part of a step
                 assert watched.recorded["gradient_norm/network"][-1][0] == n
-    model = network()
-    one = torch.optim.SGD((model[:6] if left_out else model).parameters(), 0.1)
-    with normexp.watch(model, every=1) as expected:
-        for x, y in batches(3):
-            F.cross_entropy(model(x), y).backward()
-            one.step()
-            one.zero_grad()
+    return watched
+
+
+@pytest.mark.parametrize("left_out", [False, True])
+def test_a_step_that_several_optimizers_take_has_the_change_of_all_weights(left_out):
+    def together(model):
+        return [torch.optim.SGD((model[:6] if left_out else model).parameters(), 0.1)]
+
+    def apart(model):
+        parts = [model[0].parameters(), model[1:6].parameters(), model[6].parameters()]
+        return [torch.optim.SGD(part, 0.1) for part in parts[: 2 if left_out else 3]]
+
+    watched, expected = stepped(apart, at_once=not left_out), stepped(together, at_once=not left_out)
     assert watched.recorded == expected.recorded
     assert watched.global_step == 3
     moves = {tag: [x for _, x in of] for tag, of in watched.recorded.items() if "update_ratio" in tag}
