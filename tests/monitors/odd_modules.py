@@ -1,7 +1,7 @@
 """Trainings that are odd in many ways, for tests that an instrument changes and ends none of them."""
 
 import random
-from collections import OrderedDict, deque
+from collections import deque
 
 import numpy as np
 import pytorch_lightning as pl
@@ -12,22 +12,6 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
 
 SIZE, WIDTH = 6, 8
-
-
-class Refuses(OrderedDict):
-    """A configuration that nobody may change, as in diffusers."""
-
-    def __init__(self, *args):
-        super().__init__(*args)
-        self.frozen = True
-
-    def __setitem__(self, key, value):
-        if hasattr(self, "frozen"):
-            raise RuntimeError("frozen")
-        super().__setitem__(key, value)
-
-    def update(self, *args, **named):
-        raise RuntimeError("frozen")
 
 
 class Graphs:
@@ -93,8 +77,6 @@ class Odd(pl.LightningModule):
         self.words = nn.Embedding(
             5, WIDTH, sparse="sparse" in odd, max_norm=1.0 if "max norm" in odd else None
         )
-        if "frozen dict" in odd:
-            self.config = Refuses({"width": 3, "tensor": torch.ones(2), "list": [1]})
         self.carried, self.count = None, 0
         self.unheld = [nn.LayerNorm(WIDTH)]
         self.average, self.codes = (
@@ -217,13 +199,13 @@ class Odd(pl.LightningModule):
 
 
 ODDITIES = (
-    "frozen dict", "grouped queries", "second order", "pair", "words", "sparse", "max norm", "skips",
+    "draws", "grouped queries", "second order", "pair", "words", "sparse", "max norm", "skips",
     "writes into the batch", "other size", "gradients", "teacher", "schedule", "once", "manual", "dictionary",
     "own batch", "unheld", "functional", "in place", "one generator", "no validation", "batch", "group",
     "rms",
 )  # fmt: skip
 STATES = (
-    "draws", "bank", "own generators", "shrinks", "backward", "average in place", "average anew", "codebook",
+    "bank", "own generators", "shrinks", "backward", "average in place", "average anew", "codebook",
     *RECOMPUTED,
 )  # fmt: skip
 

@@ -90,13 +90,29 @@ class Clean(pl.Callback):
         self.counts.append(hooks(module))
 
 
+AUTOCAST = []  # of every pass; a list of the module's own would be put back
+
+
+class Noting(Small):
+    def __init__(self):
+        super().__init__()
+        self.unused = nn.Tanh()  # which no pass reaches
+
+    def training_step(self, batch, batch_idx):
+        AUTOCAST.append(torch.is_autocast_enabled("cpu"))
+        return super().training_step(batch, batch_idx)
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 @pytest.mark.parametrize("name", EVERY)
-def test_a_training_has_the_same_bits_finite_values_of_the_documented_keys_and_no_hook_behind_a_step(name):
-    plain, watched, monitor, clean = Small(), Small(), EVERY[name](2), Clean()
-    watched.unused = nn.Tanh()  # which no pass reaches
-    fit(plain, [], steps=5)
-    lines = fit(watched, [monitor, clean], steps=5)
+def test_a_training_keeps_its_bits_precision_and_hooks_and_gives_what_is_documented(name, precision):
+    plain, watched, monitor, clean = Noting(), Noting(), EVERY[name](2), Clean()
+    fit(plain, [], steps=5, precision=precision)
+    AUTOCAST.clear()
+    lines = fit(watched, [monitor, clean], steps=5, precision=precision)
     assert_same([watched.losses, watched.state_dict()], [plain.losses, plain.state_dict()])
+    assert len(AUTOCAST) >= 5
+    assert set(AUTOCAST) == {precision == "bf16-mixed"}
     assert [*clean.counts[-2:], hooks(watched)] == [0, 0, 0]
     emitted = {tag.split("/")[0] for _, tag in lines.values}
     assert emitted
