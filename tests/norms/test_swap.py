@@ -499,6 +499,14 @@ def test_a_layer_stays_where_others_read_or_share_its_numbers(make, new, notes):
     assert net(torch.randn(4, 8)).shape == (4, 8)
 
 
+def test_a_layer_of_two_places_is_swapped_in_both():
+    layer = nn.LayerNorm(8)
+    net = nn.Sequential(layer, nn.Linear(8, 8), layer)
+    (row,) = swap(net, "rmsnorm")
+    assert row.new
+    assert net[0] is net[2] is not layer
+
+
 def test_hooks_that_stay_with_the_old_layer_are_said():
     net = nn.Sequential(nn.LayerNorm(8), nn.LayerNorm(8))
     net[1].register_forward_hook(lambda module, inputs, output: 2 * output)
