@@ -10,11 +10,11 @@ and every registered protocol holds the rule. It sees which rate is best, and ne
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 
-from normexp.claims.spec.cell import BankCell, rate_of, value_of
+from normexp.claims.spec.cell import BankCell, value_of
 
 EDGE_SHARE = 0.2  # of the seeds; if more take an edge, the grid must be widened
 MOST_WIDENINGS = 2
@@ -41,17 +41,6 @@ WIDENS_BY = {"fit": "loss"}  # registered: a loss on the training split widens t
 def rates_around(rate: float) -> Rates:
     """The rates to try where none are named, around that of the configuration."""
     return tuple(float(f"{rate * step:.2g}") for step in LADDER)
-
-
-def runs_at(runs: pd.DataFrame, cells: Mapping[str, BankCell], quantity: str, rate: str) -> pd.DataFrame:
-    """One run per setting, arm, level and seed: at its `own` best rate, or at the `lowest`, `middle` or `highest` of
-    the setting's grid."""
-    if rate == "own":
-        return tuned_runs(runs, quantity)
-    # Each arm of a drawn setting was run at that rate alone.
-    chosen = {name: rate_of(cell.rates, rate) for name, cell in cells.items() if not cell.draw}
-    asked = runs["setting"].map(chosen)
-    return runs[asked.isna() | (runs["lr"] == asked)]
 
 
 def tuned_runs(runs: pd.DataFrame, quantity: str) -> pd.DataFrame:

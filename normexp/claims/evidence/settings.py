@@ -7,7 +7,7 @@ from scipy import stats
 
 from normexp.claims.evidence.grid import ARM, OF_BANK, RUN, runs_of
 from normexp.claims.evidence.metric import quantity_of, with_values
-from normexp.claims.evidence.rates import runs_at
+from normexp.claims.evidence.rates import tuned_runs
 from normexp.claims.judge.outcomes import Setting
 from normexp.claims.spec.cell import BankCell, labels_of
 from normexp.claims.spec.claim import Claim, split_options
@@ -40,8 +40,9 @@ def settings(claim: Claim, runs: pd.DataFrame, *, manipulation: bool = False) ->
 def compared_runs(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
     """The runs that a verdict compares, of the finished runs of a grid: one per setting, arm, level and seed, at its
     rate, with the columns `value`, `check` and `failed`. Settings stand in the bank's order, whichever ended first."""
-    of_arms = rates_of_all_seeds(with_values(claim, runs))
-    chosen = runs_at(of_arms, claim.cells, quantity_of(claim), claim.rate)
+    chosen = rates_of_all_seeds(with_values(claim, runs))
+    if claim.rate == "own":  # else the grid has one rate for each arm
+        chosen = tuned_runs(chosen, quantity_of(claim))
     by_setting = {str(name): rows for name, rows in chosen.groupby("setting", sort=False)}
     cells = {name: cell for name, cell in claim.cells.items() if name in by_setting}
     parts = [
