@@ -54,17 +54,23 @@ def tuned_runs(runs: pd.DataFrame, quantity: str) -> pd.DataFrame:
     return best.sort_values(["arm", "level"], kind="stable", key=lambda column: column.astype(str))
 
 
+def at_edges(runs: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    """Arms and levels of one setting of which too many seeds take an edge of the rates (see the module): how many take
+    the `lowest`, how many the `highest`, `of` how many. Seeds whose runs all failed take none."""
+    best = tuned_runs(runs, WIDENS_BY.get(quantity, quantity))
+    taken = best["lr"].where(best["status"] == "completed")
+    ends = pd.DataFrame({"lowest": taken == runs["lr"].min(), "highest": taken == runs["lr"].max()})
+    seeds = ends.groupby([best["arm"], best["level"]], sort=False)
+    counts = seeds.sum().assign(of=seeds.size())
+    return counts[counts["lowest"] + counts["highest"] > EDGE_SHARE * counts["of"]]
+
+
 def widened_rates(runs: pd.DataFrame, quantity: str) -> list[float]:
-    """The rates of one setting, with one more at the ends that too many seeds take (see the module), by the ratio of
-    the last two. Seeds whose runs all failed take no end."""
+    """The rates of one setting, with one more at the ends that too many seeds take, by the ratio of the last two."""
     rates = sorted(set(runs["lr"].tolist()))
     if len(rates) < 2:
         return rates
-    best = tuned_runs(runs, WIDENS_BY.get(quantity, quantity))
-    taken = best["lr"].where(best["status"] == "completed")
-    ends = pd.DataFrame({end: taken == edge for end, edge in (("low", rates[0]), ("high", rates[-1]))})
-    shares = ends.groupby([best["arm"], best["level"]]).mean()
-    low, high = (shares[shares.sum(axis=1) > EDGE_SHARE] > 0).any()
+    low, high = (at_edges(runs, quantity)[["lowest", "highest"]] > 0).any()
     if low:
         rates = [rates[0] ** 2 / rates[1], *rates]
     return [*rates, rates[-1] ** 2 / rates[-2]] if high else rates
