@@ -131,10 +131,9 @@ def unfitted_arms(cell: BankCell, runs: pd.DataFrame, rules: Length) -> tuple[st
     return tuple(str(arm) for arm, share in shares.items() if share > 0.5)
 
 
-def settings_of_values(claim: Claim, table: pd.DataFrame, part: str = "") -> list[Setting]:
-    """The settings of networks before training, from the table of their values: those of the claim itself (""), or
-    those by which a `NETWORK` is told from others."""
-    rows = table[(table["part"] == part) & table["seed"].isin(list(claim.seed_range))]
+def settings_of_values(claim: Claim, table: pd.DataFrame) -> list[Setting]:
+    """The settings of networks before training, from the table of their values."""
+    rows = table[(table["part"] == "") & table["seed"].isin(list(claim.seed_range))]
     by_setting = dict(iter(rows.groupby("setting", sort=False)))
     return [
         Setting.of_table(by_setting[name], name, labels=initial_labels(claim, cell))
@@ -145,19 +144,18 @@ def settings_of_values(claim: Claim, table: pd.DataFrame, part: str = "") -> lis
 def different(claim: Claim, table: pd.DataFrame) -> list[Setting]:
     """The settings; of drawn ones without those that are the same network as an earlier one: drawn twice, or apart only
     in what the claim's arms fix or do not use, or in a scale of the weights that a norm removes. Equal values alone, of
-    a measure at the end of its range, do not make networks equal."""
+    a measure at the end of its range, do not make networks equal: those of `NETWORK` are compared, too."""
+    settings = settings_of_values(claim, table)
     if not claim.drawn:
-        return settings_of_values(claim, table)
-    distinct: list[Setting] = []
-    seen: list[np.ndarray] = []
-    pairs = zip(*(settings_of_values(claim, table, part) for part in ("", NETWORK)), strict=True)
-    for setting, network in pairs:
-        values = [outcomes.values for part in (setting, network) for outcomes in part.outcomes.values()]
-        numbers = np.concatenate(values)
-        if not any(np.allclose(numbers, other, rtol=SAME, equal_nan=True) for other in seen):
-            distinct.append(setting)
-            seen.append(numbers)
-    return distinct
+        return settings
+    rows = table[table["seed"].isin(list(claim.seed_range))]
+    wide = rows.pivot(index="setting", columns=["part", "arm", "factor", "seed"], values="value")
+    numbers, distinct = dict(zip(wide.index, wide.to_numpy(float), strict=True)), dict[str, Setting]()
+    for setting in settings:
+        own, earlier = numbers[setting.name], (numbers[name] for name in distinct)
+        if not any(np.allclose(own, other, rtol=SAME, equal_nan=True) for other in earlier):
+            distinct[setting.name] = setting
+    return list(distinct.values())
 
 
 def initial_labels(claim: Claim, cell: BankCell) -> dict[str, str]:
