@@ -114,6 +114,19 @@ def test_rates_at_the_edge_are_added_twice_and_then_said(looked):
     assert inner.notes == []
 
 
+def test_only_arms_that_made_the_rates_wider_are_told(looked):
+    """One of five seeds at an edge is not too many, also where another of them failed at every rate."""
+
+    def made(arm, lr, seed):
+        few = {"status": "failed"} if seed == 4 else {"score": -lr if seed == 3 else -abs(lr - 1)}
+        return gain(arm, lr, seed) | (few if arm == "bn" else {"score": -lr})
+
+    answer, _ = looked(made, rates=(0.1, 1.0, 10.0))
+    assert answer.notes[0].startswith(
+        "the best rate of none is the lowest (0.1) in 5 of 5 seeds: 0.01 comes on top"
+    )
+
+
 def test_runs_that_failed_are_counted_and_all_of_them_end_it(looked):
     one = lambda arm, lr, seed: gain(arm, lr, seed) | {"status": "diverged" if lr == 1 else "completed"}  # noqa: E731
     answer, _ = looked(one, rates=(0.1, 1.0))
