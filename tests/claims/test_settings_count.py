@@ -13,12 +13,11 @@ from scipy import optimize, special
 from normexp.claims.judge.comparison import Comparison, practical_margin
 from normexp.claims.judge.estimate import median_interval, p_of_share, share_interval
 from normexp.claims.judge.moderators import SIDES
-from normexp.claims.judge.outcomes import Failures, Outcomes, Setting
+from normexp.claims.judge.outcomes import Outcomes, Setting
 from normexp.claims.judge.over_settings import judge_settings
 from normexp.claims.judge.settings_count import count, is_near_margin, number_in, word_of
 from normexp.claims.judge.verdict import Registered, Trained
 from normexp.claims.spec.bank import load_bank
-from normexp.claims.units import ends
 from normexp.claims.words import note, paragraph, scope, with_scope
 
 FEWER = Comparison(kind="smaller", arm="a", baseline="b", log=True, margin=0.1)
@@ -150,19 +149,6 @@ def test_a_withdrawn_sentence_keeps_its_counts_and_loses_its_word():
     assert note(found).startswith("withdrawn: why")
 
 
-@pytest.mark.parametrize(
-    ("changes", "claimed"),
-    [({}, 4), ({"kind": "smaller"}, 2), ({"kind": "different"}, None), ({"margin": -0.5}, None),
-     ({"baseline": None, "target": 0.0}, None)],
-)  # fmt: skip
-def test_the_direction_counts_signs_whatever_their_size(changes, claimed):
-    settings = family([1.0, 0.1, 0.2, 0.3, -0.2, -1.0, 0.0])  # no change has no sign
-    found = count(settings, altered(MORE, **changes), 0.95).direction
-    assert (found and (found.claimed, found.of, found.p)) == (
-        claimed and (claimed, 6, p_of_share(claimed, 6))
-    )
-
-
 def labelled(effects, labels) -> list[Setting]:
     return [dataclasses.replace(own, labels=x) for own, x in zip(family(effects), labels, strict=True)]
 
@@ -261,15 +247,6 @@ def test_where_the_value_of_guessing_is_not_known_pairs_decide_or_nothing_does(l
     assert (row.number, row.side) == (number, "beyond" if number else "failed")
 
 
-def test_means_are_of_the_runs_that_trained_and_failures_of_all():
-    lost = setting((1.0, 9.0), (2.0, 4.0), "l", {"a": [False, True]}, guess=5.0)
-    never = setting((1.0, 1.0), (0.0, 0.0), "n", {"a": [True, True]}, guess=5.0)
-    found = judge([lost, never], claim(MORE, first=0))
-    assert found.arms["b"] == {"l": 3.0, "n": 0.0}
-    assert found.arms["a"] == {"l": 1.0, "n": pytest.approx(math.nan, nan_ok=True)}
-    assert found.failures == {"a": Failures(failed=3, of=4), "b": Failures(failed=0, of=4)}
-
-
 def test_failures_of_one_arm_are_a_number_where_all_failed():
     lost = {"a": [True, True], "b": [True, True]}
     all_lost = setting((1.0, 1.0), (1.0, 1.0), failed=lost, quantity="failed", guess=1.0)
@@ -324,11 +301,6 @@ def test_a_manipulation_that_fails_forbids_the_word_and_is_said(first, effects, 
     assert (found.p is None) == (word != "supported")
     text = f"the manipulation check holds in {effects.count(1.0)} of {len(effects)}, so nothing is said of the cause"
     assert (f"{text} (noise)" in note(found)) != held
-
-
-def test_an_interval_of_few_settings_excludes_nothing_and_says_so():
-    assert ends(median_interval(np.array([0.1, 0.2, 0.3, 0.4]), 0.95)) == " (no interval)"
-    assert ends((-1.0, math.inf)) == " (-1 to inf)"
 
 
 @pytest.mark.parametrize("comparison", [FEWER, SAME, MORE], ids=lambda comparison: comparison.kind)
