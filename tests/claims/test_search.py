@@ -87,6 +87,12 @@ def test_cases_are_of_one_kind_whatever_their_numbers():
     assert Case({"model.depth": 4, "eps": 0.5}, None).kind == (4,)
 
 
+def test_weights_are_named_by_what_they_are():
+    said = "iid, normal entries, mean 0 deviations, mirrored pairs, scale 1, shared"
+    assert str(weights(pairs="mirrored", shared=True)) == said
+    assert str(weights()) == said.replace(" mirrored pairs,", "").replace(", shared", "")
+
+
 def test_a_space_without_a_finite_value_is_said(monkeypatch):
     asked, place = [], "normexp.claims.evidence.search.value_of_arm"
     monkeypatch.setattr(place, lambda *of: asked.append(of) or math.nan)
