@@ -578,22 +578,6 @@ def test_the_page_and_tables_from_python_and_from_the_command(tmp_path, monkeypa
     assert len(pd.read_csv(out / "tables" / "comparison.csv")) == 4 == len(answer.table)
     assert "c\\_d" in (out / "tables" / "comparison.tex").read_text()
     assert json.dumps(answer.table.to_dict("records"))
-    (tmp_path / "other").mkdir()
-    data.to_csv("other/r.csv", index=False)
-    first = (out / "index.html").read_bytes()
-
-    def again(*more):
-        """The folders of pages after a comparison of the other file."""
-        assert command("compare", ["other/r.csv", "setting=dataset", "value=mAP", "margin=0.3", *more]) == 0
-        return sorted(own.name for own in out.parent.iterdir())
-
-    assert [again(), again()] == [["r", "r-2"]] * 2
-    assert (out / "index.html").read_bytes() == first
-    older = [str(tmp_path / "other" / "r.csv"), "mAP", True, 0.3, "dataset", None, None, True]  # by position
-    (out.with_name("r-2") / "design.json").write_text(json.dumps(older))
-    assert again() == ["r", "r-2"]
-    assert again("looks=2") == ["r", "r-2", "r-3"]
-    assert (out.with_name("r-3") / "index.html").is_file()
 
 
 def test_a_page_belongs_to_the_comparison_that_its_note_agrees_with(tmp_path):
@@ -614,16 +598,19 @@ def test_a_page_belongs_to_the_comparison_that_its_note_agrees_with(tmp_path):
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [(["none:78", "ours:78.2"], ["none:70", "ours:78.2"]), (["r.csv"], ["r.csv", "arm=dataset"])],
-)
+    [(["none:78", "ours:78.2"], ["none:70", "ours:78.2"]), (["r.csv"], ["r.csv", "arm=dataset"]),
+     (["r.csv"], ["other/r.csv"]), (["r.csv"], ["r.csv", "looks=2"])],
+)  # fmt: skip
 def test_another_comparison_has_a_page_of_its_own_and_a_repeated_one_its_old_page(
     first, second, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    table(settings=("a", "b")).assign(seed=range(32)).to_csv("r.csv", index=False)
-    for words, count in ((first, 1), (second, 2), (first, 2), (second, 2)):
+    (tmp_path / "other").mkdir()
+    for path in ("r.csv", "other/r.csv"):
+        table(seeds=3, settings=("a", "b")).assign(seed=range(12)).to_csv(path, index=False)
+    for words, pages in ((first, 1), (second, 2), (first, 2), (second, 2)):
         assert command("compare", [*words, "value=mAP", "margin=0.3", "better=higher"]) == 0
-        assert len([*tmp_path.rglob("index.html")]) == count
+        assert len([*tmp_path.rglob("index.html")]) == pages
 
 
 @pytest.mark.parametrize(
