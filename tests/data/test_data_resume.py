@@ -108,5 +108,6 @@ def test_resumed_run_sees_the_batches_of_an_uninterrupted_run(moment, step, limi
     assert len({str(labels) for *_, labels in whole}) == len(whole)  # every batch can be told from the others
 
 
-def test_resumed_run_on_text_sees_the_windows_of_an_uninterrupted_run(tmp_path):
-    check_resumed(text, {"max_epochs": 2}, "batch end", 6, tmp_path / "last.ckpt")
+@pytest.mark.parametrize("moment", ["batch end", "inside a step"])
+def test_resumed_run_on_text_sees_the_windows_of_an_uninterrupted_run(moment, tmp_path):
+    check_resumed(text, {"max_epochs": 2}, moment, 6, tmp_path / "last.ckpt")
