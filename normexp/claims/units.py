@@ -117,21 +117,26 @@ def worse(comparison: Comparison, measure: str) -> str:
     return difference(comparison.rule.sign * comparison.size, comparison, measure).said("worse")
 
 
+PRACTICE = {  # what is claimed with the margin of practice
+    "greater": "higher by enough to matter in practice",
+    "smaller": "lower by enough to matter in practice",
+    "different": "different by enough to matter in practice",
+    "equivalent": "no difference that matters in practice",
+}
+
+
 def question(comparison: Comparison, measure: str) -> str:
     """What is claimed, as fixed in the yaml: `more than 10% lower`."""
     rule, margin, target = comparison.rule, comparison.size, comparison.target
-    way = {1: "higher", -1: "lower"}.get(rule.sign, "different")
-    apart = "no difference" if rule.within else "a difference"
     if rule.universal:
         return f"every value {bounds(comparison)}"
     if comparison.practical:
-        matters = f"{apart} that matters" if rule.within else f"{way} by enough to matter"
-        return f"{matters} in practice"
+        return PRACTICE[rule.name]
     if rule.slope:
         of_target = f"a slope of {target:g} within" if target else "no slope beyond"
         return f"{of_target if rule.within else f'{rule.name} by more than'} {margin:g}"
     size = difference((rule.sign or 1) * margin, comparison, measure)
-    bare = size.said("")
+    bare, apart = size.said(""), "no difference" if rule.within else "a difference"
     if comparison.log and target is not None:
         # The value itself is told, and a ratio to the target is claimed.
         if not rule.sign:
@@ -142,7 +147,7 @@ def question(comparison: Comparison, measure: str) -> str:
     if not rule.sign:
         return f"{apart} beyond {bare}"
     if not margin:
-        return way
+        return "lower" if rule.sign < 0 else "higher"
     return f"{'more than' if margin > 0 else 'at most'} {size}"
 
 
