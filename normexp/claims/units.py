@@ -64,10 +64,6 @@ class Difference(NamedTuple):
     def __str__(self) -> str:
         return " ".join(filter(None, (self.size, self.unit, self.way)))
 
-    def said(self, way: str) -> str:
-        """With another word for its way; a factor keeps its own."""
-        return str(self if self.way.startswith("times") else self._replace(way=way))
-
 
 def _hundredths(value: float) -> str:
     """The size of a share in percent, with two digits; 100 and more whole."""
@@ -114,41 +110,20 @@ def worse(comparison: Comparison, measure: str) -> str:
     """How much worse a margin below 0 allows: `2 points worse`, of a ratio also `2 times as high`."""
     if comparison.rule.slope or not (comparison.baseline or comparison.log):
         return f"{number(-comparison.size)} worse"
-    return difference(comparison.rule.sign * comparison.size, comparison, measure).said("worse")
-
-
-PRACTICE = {  # what is claimed with the margin of practice
-    "greater": "higher by enough to matter in practice",
-    "smaller": "lower by enough to matter in practice",
-    "different": "different by enough to matter in practice",
-    "equivalent": "no difference that matters in practice",
-}
+    size = difference(comparison.rule.sign * comparison.size, comparison, measure)
+    return str(size if size.way.startswith("times") else size._replace(way="worse"))
 
 
 def question(comparison: Comparison, measure: str) -> str:
     """What is claimed, as fixed in the yaml: `more than 10% lower`."""
-    rule, margin, target = comparison.rule, comparison.size, comparison.target
-    if rule.universal:
+    if comparison.rule.universal:
         return f"every value {bounds(comparison)}"
-    if comparison.practical:
-        return PRACTICE[rule.name]
-    if rule.slope:
-        of_target = f"a slope of {target:g} within" if target else "no slope beyond"
-        return f"{of_target if rule.within else f'{rule.name} by more than'} {margin:g}"
-    size = difference((rule.sign or 1) * margin, comparison, measure)
-    bare, apart = size.said(""), "no difference" if rule.within else "a difference"
-    if comparison.log and target is not None:
-        # The value itself is told, and a ratio to the target is claimed.
-        if not rule.sign:
-            return f"{apart} from {target:g} beyond {bare if margin else 0}"
-        return f"{rule.name} than {target:g}{f' by more than {bare}' if margin else ''}"
-    if not comparison.baseline:
-        return f"{f'{apart} beyond' if rule.within else f'{rule.name} by more than'} {margin:g}"
-    if not rule.sign:
-        return f"{apart} beyond {bare}"
-    if not margin:
-        return "lower" if rule.sign < 0 else "higher"
-    return f"{'more than' if margin > 0 else 'at most'} {size}"
+
+    def in_words(value: float, /, *, way: bool = True) -> str:
+        size = difference(value, comparison, measure)
+        return str(size if way or size.way.startswith("times") else size._replace(way=""))
+
+    return comparison.rule.question(comparison, in_words)
 
 
 def bounds(comparison: Comparison, arm: str | None = None) -> str:

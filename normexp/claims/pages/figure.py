@@ -248,15 +248,10 @@ def effect_of(verdict: Verdict) -> Comparison:
 def units_of_effect(verdict: Verdict, *, named: bool = False) -> str:
     """What the axis of effects counts, and with `named` of which arms."""
     first, measure = effect_of(verdict), verdict.claim.measure
+    factor = next(map(label, verdict.claim.factor), "") if verdict.counts else ""
     between = ""
     if named and first.arm:
         arms = ["no norm" if arm == "none" else arm for arm in (first.arm, first.baseline) if arm]
         between = ": " + (" over " if first.log and not first.rule.slope else " minus ").join(arms)
-    if first.rule.slope:
-        factor = next(map(label, verdict.claim.factor), "") if verdict.counts else ""
-        return f"change of {measure} over {factor or 'the factor'}{between}"
-    if first.log:
-        return f"ratio of {measure}{between}"
-    points = ", in points" if measure.startswith(SHARES) else ""
-    of_what = "difference in " if first.baseline or first.target else ""
-    return f"{of_what}{measure}{points}{between}"
+    points = ", in points" if measure.startswith(SHARES) and not first.log and not first.rule.slope else ""
+    return f"{first.rule.unit(first, measure, factor)}{points}{between}"
