@@ -35,7 +35,9 @@ SAID = [
 
 
 @pytest.mark.parametrize(
-    ("options", "said"), [(options, f"^{next(iter(options))}") for options in OPTIONS] + SAID, ids=str
+    ("options", "said"),
+    [(options, f"^{next(iter(options))}") for options in OPTIONS] + SAID,
+    ids=lambda one: one if isinstance(one, str) else next(iter(one)),
 )
 def test_option_and_loader_are_refused(options, said):
     with refused(said):

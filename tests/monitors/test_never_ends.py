@@ -73,7 +73,7 @@ SAID = {  # what stops which monitor, and what it says
     ("manual", "gradients"): "training_step takes steps itself",
     ("own batch", "gradient_noise"): "samples of the batch cannot be counted (Graphs)",
     ("other size", "covariate_shift"): "must match the size",
-    **{("gradients", name): "the step takes gradients itself" for name in WITHOUT_GRADIENTS},
+    **{("gradients", name): "the step takes gradients itself" for name in sorted(WITHOUT_GRADIENTS)},
     ("own batch", "adaptation"): "changes images",
 }
 
