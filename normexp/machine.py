@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 CPU_INFO, CPU_TIMES = Path("/proc/cpuinfo"), Path("/proc/stat")
-LOOK = 0.05  # seconds; the system counts in hundredths
+SAMPLE_SECONDS = 0.05  # seconds; the system counts in hundredths
 ROOT = Path(__file__).parents[1]
-SECONDS = 10  # for git: a network drive may be slow; a run waits no longer for this note
+GIT_TIMEOUT = 10  # seconds: a network drive may be slow; a run waits no longer for this note
 
 
 def cores() -> int:
@@ -22,8 +22,8 @@ def cores() -> int:
 def busy_elsewhere() -> float:
     """How many of the cores that this process may use others keep busy now; 0 where the system does not tell."""
     before = _busy_seconds()
-    time.sleep(LOOK)
-    return (_busy_seconds() - before) / LOOK
+    time.sleep(SAMPLE_SECONDS)
+    return (_busy_seconds() - before) / SAMPLE_SECONDS
 
 
 def _busy_seconds() -> float:
@@ -66,7 +66,7 @@ def _checkout(root: Path) -> dict[str, Any] | None:
     def git(*arguments: str) -> str:
         return subprocess.run(
             ["git", "--no-optional-locks", *arguments], cwd=root, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=SECONDS, check=True,
+            capture_output=True, text=True, timeout=GIT_TIMEOUT, check=True,
         ).stdout  # fmt: skip
 
     try:

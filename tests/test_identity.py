@@ -6,8 +6,8 @@ import inspect
 import json
 from pathlib import Path
 
+import fabricated
 import pytest
-from forked import started
 from refusals import refused
 
 from normexp.config.compose import compose, plain_values
@@ -21,25 +21,13 @@ from normexp.data import Digits
 from normexp.training.build import build
 from normexp.training.folder import check_folder
 
-CONFIG = {
-    "seed": 0,
-    "batch_size": 64,
-    "lr": 0.1,
-    "max_epochs": 2,
-    "max_steps": None,
-    "name": "runs",
-    "outputs": "outputs",
-    "monitor": {"gradients": {"every_n_steps": 10}},
-    "model": {"_target_": "normexp.models.MLP", "depth": 3},
-    "data": {"_target_": "normexp.data.MNIST", "root": "data", "val_size": 5000},
-    "trainer": {"precision": "32-true", "accelerator": "auto", "devices": 1},
-}
+CONFIG = fabricated.config("layernorm", 64, 0, name="runs")
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"name": "other"}, {"outputs": "/elsewhere"}, {"monitor": {}}, {"seed": 0.0},
+        {"name": "other"}, {"outputs": "/elsewhere"}, {"monitor": {"gradients": {}}}, {"seed": 0.0},
         {"data": CONFIG["data"] | {"root": "/data"}}, {"trainer": CONFIG["trainer"] | {"accelerator": "gpu"}},
     ],
     ids=str,
@@ -50,10 +38,6 @@ def test_paths_hardware_and_monitors_are_not_identity(change):
 
 def test_hash_does_not_depend_on_the_order_of_keys():
     assert config_hash(dict(reversed(CONFIG.items()))) == config_hash(CONFIG)
-
-
-def test_content_of_the_users_data_is_identity():
-    assert config_hash(CONFIG, "abc") != config_hash(CONFIG, "abd")
 
 
 def test_epochs_do_not_count_when_steps_are_given():
@@ -138,17 +122,12 @@ def test_every_setting_that_decides_numbers_counts(change):
     assert config_hash(plain) != config_hash(other)
 
 
-def test_the_hash_is_the_same_in_another_process_and_whatever_is_imported():
-    code = "from normexp.config.run_spec import specs; print(specs(['norm=batchnorm'])[0].digest)"
-    found = started("-c", code, PYTHONHASHSEED="7")
-    assert found.stdout.strip() == specs(["norm=batchnorm"])[0].digest
-
-
 HASHES = json.loads((Path(__file__).parent / "frozen" / "hashes.json").read_text())
 
 
 def test_the_identity_of_every_choice_is_what_it_was():
-    """A hash that moves would train finished runs again. None of these reads a file."""
+    """A hash that moves, or hangs on what a process did before, would train finished runs again. None of these reads a
+    file."""
     found = {words: specs(["trainer=cpu", *words.split()])[0].digest[:16] for words in HASHES}
     assert found == HASHES
 

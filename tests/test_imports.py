@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from forked import started
 
+import normexp
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "normexp"
 HEAVY = {"torch", "torchvision", "pytorch_lightning", "lightning_fabric"}
@@ -99,6 +101,7 @@ def test_only_entry_points_know_hydra():
 @pytest.mark.parametrize(
     ("module", "absent"),
     [
+        ("normexp", ("torch", "pandas", "hydra", "numpy", "matplotlib")),
         ("train", ("torch", "pytorch_lightning")),
         ("normexp.cli.main", ("torch", "pytorch_lightning", "hydra", "pandas")),
         ("normexp.runs", ("torch", "pytorch_lightning", "hydra", "omegaconf")),
@@ -109,6 +112,13 @@ def test_import_loads_only_what_is_needed(module, absent):
     """`--help` of a command is answered before torch and Lightning, which take seconds."""
     code = f"import sys; import {module}; print([m for m in {absent} if m in sys.modules])"
     assert started("-c", code).stdout.strip() == "[]"
+
+
+def test_every_public_name_is_there():
+    assert all(hasattr(normexp, name) for name in normexp.__all__)
+    assert all(callable(getattr(normexp, name)) for name in ("train", "sweep", "verify", "report", "check"))
+    assert callable(normexp.runs.load)
+    assert callable(normexp.norms.swap)
 
 
 def test_no_file_is_longer_than_four_hundred_lines():

@@ -20,16 +20,15 @@ EXAMPLE = Path(__file__).parents[1] / "docs" / "extending"
 PACKAGE = "normexp_meanabs"
 
 
-def install(place, points, name="normexp-meanabs"):
+def install(place):
     """What an installer leaves behind: metadata with entry points."""
-    info = place / f"{name.replace('-', '_')}-0.1.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1\n")
-    lines = [
-        f"[{group}]\n" + "\n".join(f"{key} = {to}" for key, to in own.items())
-        for group, own in points.items()
-    ]
-    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    info = place / f"{PACKAGE}-0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: normexp-meanabs\nVersion: 0.1\n")
+    points = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]["entry-points"]
+    with (info / "entry_points.txt").open("w") as file:
+        for group, own in points.items():
+            file.writelines([f"[{group}]\n", *(f"{key} = {to}\n" for key, to in own.items())])
 
 
 @pytest.fixture
@@ -40,7 +39,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, PACKAGE, raising=False)
     shutil.copytree(EXAMPLE / PACKAGE, tmp_path / PACKAGE)
-    install(tmp_path, tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]["entry-points"])
+    install(tmp_path)
     folder.brought.cache_clear()
     yield tmp_path
     folder.brought.cache_clear()

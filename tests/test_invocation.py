@@ -107,7 +107,6 @@ def test_a_word_is_written_in_three_ways_and_has_its_kind():
         (compare, "margin=much", "must be a number or choose from practical"),
         (compare, "rates=0.1,-1", "must be > 0"),
         (compare, "batch_sizes=2,b", "must be"),
-        (compare, "looks=2.5", "must be a whole number"),
         (compare, "spread=0", "must be > 0"),
         (compare, "guess=inf", "must be < inf"),
         (check, "samples=2.7", "must be a whole number"),

@@ -1,6 +1,5 @@
 """What stands about the package in several files agrees."""
 
-import ast
 import importlib.util
 import itertools
 import re
@@ -13,6 +12,7 @@ import pytest
 import release
 import yaml
 from packaging.requirements import Requirement
+from test_imports import imported
 
 from normexp import __version__
 from normexp.format import INSTALL, installs
@@ -104,13 +104,7 @@ def test_what_is_imported_is_declared():
     declared = {names.get(name := Requirement(text).name.lower(), name) for text in asked}
     vendored = {"lightning_fabric"}  # in pytorch-lightning's wheel
     hubs = {"timm", "transformers"}  # imported by name if a user names one of their networks
-    used = set()
-    for path in (ROOT / "normexp").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                used |= {alias.name.split(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                used.add(node.module.split(".")[0])
+    used = {name.split(".")[0] for path in (ROOT / "normexp").rglob("*.py") for name in imported(path)}
     third = used - set(sys.stdlib_module_names) - {"normexp"}
     assert third <= declared | vendored | hubs
     assert {name for name in (Requirement(text).name for text in PROJECT["dependencies"])} <= {

@@ -378,6 +378,16 @@ def test_the_study_of_initial_weights_at_32_layers():
     says(text, "with 32 layers #% (BatchNorm #%)", centered.mean(), norm.mean())
 
 
+def test_other_starts_at_32_layers():
+    runs = pd.read_parquet(EVIDENCE / "runs.parquet")
+    runs = runs[runs["asked_by"].astype(str).str.contains(r"\bI5:")]
+    accuracy = (100 * runs["test_accuracy"]).groupby(runs["norm"] == "batchnorm").agg(["min", "max", "count"])
+    assert accuracy.loc[False].tolist() == pytest.approx([11.35, 11.35, 60])
+    check("(95.60 to 97.24%)", tuple(accuracy.loc[True, ["min", "max"]]))
+    assert accuracy.loc[True, "count"] == 15
+    assert "all 15 runs (95.60 to 97.24%)" in text_of("docs/studies/initialization/README.md")
+
+
 def test_the_study_of_layers_steps():
     arms = {
         ("none", "SGD"): "sgd",
@@ -472,7 +482,9 @@ def test_the_studies_name_how_many_runs_each_claim_has():
 
 
 LOOPS = json.loads((ROOT / "docs/data/bare_studies.json").read_text())
-LOOPS_OF = {"N": "noise", "I": "initialization", "L": "layer_steps", "B": "parts_of_batchnorm", "V": "speed"}
+LOOPS_OF = {
+    "N": "noise", "I": "initialization", "L": "layer_steps", "B": "parts_of_batchnorm", "V": "speed", "R": "residuals",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LOOPS)
@@ -484,15 +496,25 @@ def test_plain_loops_agree_with_the_studies(name):
     assert runs["accuracy"].tolist() == loop["kept"]
     ours, theirs = loop["bare"], loop["kept"]
     assert len(ours) == 3
-    assert min(ours) <= max(theirs) + 0.005
-    assert min(theirs) <= max(ours) + 0.005
+    agree = min(ours) <= max(theirs) + 0.005 and min(theirs) <= max(ours) + 0.005
+    assert agree == loop["agree"]
     page = (ROOT / "docs/studies" / LOOPS_OF[claim[0]] / "README.md").read_text()
-    said = " ".join(page.partition("**By other code**")[2].partition("\n\n")[0].split())
+    paragraphs = [" ".join(text.split()) for text in page.split("\n\n") if text.startswith("**By other code")]
+    said = next((text for text in paragraphs if claim in text), paragraphs[0])
     assert f"`{arm}`" in said
+    if not agree:
+        numbers = (100 * value for span in (ours, theirs) for value in (min(span), max(span)))
+        says(said, f"`{arm}` does not agree: loops reach # to #%, kept runs # to #%", *numbers)
     if found := re.search(rf"`{arm}` (?:reaches )?([\d.]+) to ([\d.]+)%", said):
         check(" ".join(found.groups()), (100 * min(ours), 100 * max(ours)))
     if "the same means to .2 points" in said:
         assert abs(np.mean(ours) - np.mean(theirs)) < 0.002
+
+
+def test_what_noise_keeps_in_the_loops_of_the_narrow_resnet():
+    means = {name: 100 * np.mean(LOOPS[name]["bare"]) for name in ("N7 none", "N9 batchnorm", "N9 noise")}
+    none, norm, noise = means.values()
+    says(text_of("docs/studies/noise/README.md"), "noise keeps # of # points", noise - none, norm - none)
 
 
 def test_the_full_table_of_covariate_shift():

@@ -7,13 +7,10 @@ from pytorch_lightning import Callback
 from normexp.schedules import Constant, WarmupCosine
 
 
-def test_constant_is_one_and_does_not_vary():
-    assert [Constant()(step, 10) for step in range(10)] == [1.0] * 10
-    assert not Constant().varies
-
-
-def test_warmup_rises_linearly_and_first_step_moves():
+def test_constant_is_one_after_a_linear_warmup_whose_first_step_moves():
+    assert [Constant()(step, 10) for step in range(6)] == [1.0] * 6
     assert [Constant(warmup_steps=4)(step, 10) for step in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
+    assert not Constant().varies
 
 
 def test_cosine_matches_torch():

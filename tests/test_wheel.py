@@ -68,9 +68,7 @@ def test_every_command_works_from_any_folder(normexp):
     said = normexp("train", *SMALL, "norm=layernorm")
     assert "folder: outputs/runs/mlp/layernorm-" in said
     (path,) = (normexp.here / "outputs" / "runs").rglob("summary.json")
-    summary = json.loads(path.read_text())
-    assert summary["command"] == "normexp train " + " ".join([*SMALL, "norm=layernorm"])
-    assert summary["versions"]["normexp"] == __version__
+    assert json.loads(path.read_text())["versions"]["normexp"] == __version__
 
     said = normexp("train", "-m", *SMALL, "norm=none,layernorm", "name=sweep", "hydra.launcher.workers=2")
     assert "\n2 completed in" in said
@@ -82,17 +80,7 @@ def test_every_command_works_from_any_folder(normexp):
     assert "report: outputs/sweep/report/index.html" in normexp("report", "outputs/sweep")
 
     assert "SUPPORTED" in normexp("verify", "claim=S36")
-    verdict = json.loads((normexp.here / "outputs" / "claims" / "S36" / "verdict.json").read_text())
-    assert verdict["command"] == "normexp verify claim=S36"
     assert "registry.jsonl: no row yet" in normexp("register")
-
-
-@pytest.mark.slow
-def test_mistakes_name_the_form_that_was_typed(normexp):
-    assert "did you mean train?" in normexp("trian", status=2)
-    assert "add -m: normexp train -m seed=1,2" in normexp("train", "seed=1,2", status=2)
-    assert "`normexp train --cfg job` prints all keys" in normexp("train", "modle=mlp", status=2)
-    assert "normexp report" in normexp("report", "--help")
 
 
 @pytest.mark.slow

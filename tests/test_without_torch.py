@@ -29,13 +29,6 @@ def command(folder, *words):
 
 
 @pytest.mark.integration
-def test_blocked_process_has_no_torch(tmp_path):
-    code = BLOCKED.replace("from normexp.cli.main import main", "import torch")
-    found = started("-c", code, folder=tmp_path)
-    assert "No module named 'torch'" in found.stderr
-
-
-@pytest.mark.integration
 @pytest.mark.parametrize(
     "words", [("verify", "claim=P10a"), ("verify", "claim=P06a,S06b"), ("verify", "--help")]
 )

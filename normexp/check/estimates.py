@@ -27,19 +27,19 @@ class Modes:
 
     Attributes:
         running, batch: loss with the running statistics, and with the batch's own.
-        apart: path -> distance of the held-out batch's mean or deviation from the running one, in deviations.
+        distances: path -> distance of the held-out batch's mean or deviation from the running one, in deviations.
         moments: path -> those of each call in the training batch.
     """
 
     running: float
     batch: float
-    apart: dict[str, float]
+    distances: dict[str, float]
     moments: dict[str, list[Moments]]
 
 
 def modes(step: nn.Module, batches: Batches, tracked: list[NormSite]) -> Modes:
     """See `Modes`. Call it on a copy in eval mode."""
-    running, apart = float(loss_of(step, batches.held_out)), {}
+    running, distances = float(loss_of(step, batches.held_out)), {}
     stored = {norm.path: [part.clone() for part in norm.running] for norm in tracked}
     passes = [own_statistics(step, batch, tracked) for batch in (batches.training, batches.held_out)]
     for passed, _ in passes:
@@ -48,8 +48,8 @@ def modes(step: nn.Module, batches: Batches, tracked: list[NormSite]) -> Modes:
     for path, calls in passes[1][1].items():
         mean, var = stored[path]
         off = torch.stack([calls[-1].mean - mean, calls[-1].var.sqrt() - var.sqrt()]).norm(dim=1)
-        apart[path] = float(off.amax() / var.sqrt().norm())
-    return Modes(running, passes[1][0].loss, apart, passes[0][1])
+        distances[path] = float(off.amax() / var.sqrt().norm())
+    return Modes(running, passes[1][0].loss, distances, passes[0][1])
 
 
 def own_statistics(

@@ -129,8 +129,9 @@ KINDS: dict[str, Kind] = {}
 
 def finding(look: Look) -> Look:
     """Declare a kind of finding by the name of its function, which takes a `Network` and the limits and yields what it
-    found. It raises `NotChecked` with what to pass if an input is absent. Its docstring says why the finding matters,
-    and users read it; findings.yaml has the other texts."""
+    found. It raises `NotChecked` with what to pass if an input is absent; behind its last finding too, where it saw a
+    part alone, as `network.require_pass()` does: what it found stays, and a network without a finding is not healthy.
+    Its docstring says why the finding matters, and users read it; findings.yaml has the other texts."""
     KINDS[look.__name__] = Kind(look)
     return look
 

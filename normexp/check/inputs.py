@@ -171,7 +171,8 @@ def described(batch: Any) -> str:
         parts = [str(key) for key in batch]
     elif isinstance(batch, (tuple, list)):
         parts = [type(item).__name__ for item in batch]
-    return "None" if batch is None else f"a {kind}" + f" of {', '.join(parts[:MOST_PARTS])}" * bool(parts)
+    of_parts = f" of {', '.join(parts[:MOST_PARTS])}" if parts else ""
+    return "None" if batch is None else f"a {kind}{of_parts}"
 
 
 def floats(batch: Any) -> list[torch.dtype]:

@@ -82,20 +82,20 @@ class Network:
         """Whether a call of a norm gets fewer samples than the batch has."""
         return self.samples_in(call) < (self.samples or 1)
 
-    def statistic_of(self, call: Call) -> int:
+    def samples_per_statistic(self, call: Call) -> int:
         """Samples in one statistic of a call over the batch when that is not cut; ghost BatchNorm takes parts of it."""
         virtual = getattr(call.norm.module, "virtual_batch_size", None)
-        return virtual or (self.samples_in(call) if self.gets_a_part(call) else self.counted)
+        return virtual or (self.samples_in(call) if self.gets_a_part(call) else self.known_batch_size)
 
-    def values(self, call: Call) -> int:
+    def values_per_statistic(self, call: Call) -> int:
         """How many values enter one statistic of a call when the batch is not cut."""
         if call.norm.kind != "batch" or self.samples is None or self.batch_size is None:
             return call.values
-        return call.values * self.statistic_of(call) // self.samples_in(call)
+        return call.values * self.samples_per_statistic(call) // self.samples_in(call)
 
     @property
-    def counted(self) -> int:
-        """Samples of a batch that is not cut. Raises NotChecked if they cannot be counted."""
+    def known_batch_size(self) -> int:
+        """`batch_size`. Raises NotChecked if the samples cannot be counted."""
         if self.batch_size is None:
             raise NotChecked("the samples of a batch cannot be counted; pass tensors, (inputs, targets)")
         return self.batch_size
@@ -185,7 +185,7 @@ class Network:
             return modes(step, self.batches, self.tracked)
 
     @cached_property
-    def others(self) -> list[Any]:
+    def other_batches(self) -> list[Any]:
         """Batches besides the held-out one, from which statistics may be estimated anew; that one if there is no
         other."""
         if self.data is None or is_batch(self.data):
@@ -196,11 +196,11 @@ class Network:
         batches = (batches[:held_out] + batches[held_out + 1 :])[:count]
         return [to_module(cut(b, self.cut), self.step) for b in batches] or [self.batches.training]
 
-    def judged(self) -> Iterator[tuple[Any, float, float]]:
+    def mode_losses(self) -> Iterator[tuple[Any, float, float]]:
         """(batch, its loss with the running statistics, with its own) for the held-out batch, and the others that can
         train: one of a single sample may not."""
         yield self.batches.held_out, self.modes.running, self.modes.batch
-        for batch in self.others:
+        for batch in self.other_batches:
             with self.quiet(train=False) as step, torch.no_grad():
                 seen = trace(step, batch, [])
                 by_batch, _ = own_statistics(step, batch, self.tracked)
@@ -210,10 +210,10 @@ class Network:
     def loss_anew(self, batches: list[Any]) -> float:
         """The mean loss of batches with running statistics that are estimated anew: for each half from the other."""
         halves, losses = [batches[::2], batches[1::2] or batches[::2]], []
-        for judged, others in (halves, halves[::-1]):
+        for half, other in (halves, halves[::-1]):
             with self.quiet(train=False) as step, torch.no_grad():
-                estimate_anew(step, others, self.tracked)
-                losses += [float(loss_of(step, batch)) for batch in judged]
+                estimate_anew(step, other, self.tracked)
+                losses += [float(loss_of(step, batch)) for batch in half]
         return fmean(losses)
 
     def forward(self, batch: Any) -> Tensor:
@@ -320,7 +320,8 @@ class Network:
         for description, norms in alike.items():
             first, *more = norms.values()
             names = "/".join(dict.fromkeys(norm.name for norm in norms.values()))
-            lines.append(f"{first.path} ({names}){f' and {len(more)} more' * bool(more)}: {description}")
+            others = f" and {len(more)} more" if more else ""
+            lines.append(f"{first.path} ({names}){others}: {description}")
         return lines
 
     def code(self, path: str) -> str:

@@ -70,7 +70,7 @@ def _over_runs(evidence: Evidence, registered: Registered | None, why: str) -> C
 def _over_networks(evidence: Evidence, registered: Registered | None, why: str) -> Concluded:
     claim, values = evidence.claim, evidence.table
     found = different(claim, values)
-    if registered and evidence.row is not None and registered.row != evidence.row:
+    if registered and "row" in values and registered.row != values["row"].iloc[0]:
         why = f"gathered before row {registered.row}"
         registered = None
     repeated = len(claim.cells) - len(found)

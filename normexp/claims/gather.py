@@ -29,7 +29,6 @@ class Evidence:
     table: pd.DataFrame  # finished runs; of a claim that trains nothing its values
     # Of the runs that it asks for; no row where it trains nothing.
     grid: pd.DataFrame = field(default_factory=NO_GRID.copy)
-    row: int | None = None  # the row of the registry under which kept values of drawn networks were gathered
 
     @property
     def missing(self) -> pd.DataFrame:
@@ -49,9 +48,7 @@ def kept(claim: Claim, folder: Path) -> Evidence | None:
         grid = kept_grid(claim, runs_in(folder))
         return None if grid.empty else Evidence(claim, read(folder, grid, claim), grid)
     values = values_of(folder, claim)
-    if values is None:
-        return None
-    return Evidence(claim, values, row=int(values["row"].iloc[0]) if claim.drawn else None)
+    return None if values is None else Evidence(claim, values)
 
 
 def gathered(

@@ -48,11 +48,11 @@ def report(
     folders = [Path(word) for word in words if word not in filters]
     if len(folders) != 1:
         raise ValueError("name the folder of a study, such as outputs/runs; --help explains")
-    (first,), values = folders, "-".join(only.values())
-    study = open_study(first, metric, only, better)
-    folder = out or first / (f"report-{in_path(values)}" if values else "report")
-    page = write_report(study, folder, baseline=baseline, pdf=pdf, made_by=typed(sys.argv))
-    means = write_mean_runs(study, folder if out or values else first)
+    runs_folder, values = folders[0], "-".join(only.values())
+    study = open_study(runs_folder, metric, only, better)
+    report_folder = out or runs_folder / (f"report-{in_path(values)}" if values else "report")
+    page = write_report(study, report_folder, baseline=baseline, pdf=pdf, made_by=typed(sys.argv))
+    means = write_mean_runs(study, report_folder if out or values else runs_folder)
     show_answer(study, make_console(), baseline)
     tell(*(look_at(means, study) if means else ()), f"report: {page}")
 
@@ -88,8 +88,9 @@ def runs(folder: Path = Path("outputs"), /) -> None:
     for row in rows.to_numpy():
         grid.add_row(*map(Text, row))
     console.print(grid, highlight=False)
-    begun = len(found[1])
-    tell(*skipped, *[f"{pluralize(begun, 'run')} not finished"] * bool(begun), file=sys.stderr)
+    if found.unfinished:
+        skipped.append(f"{pluralize(len(found.unfinished), 'run')} not finished")
+    tell(*skipped, file=sys.stderr)
 
 
 def figure(*names: str, out: Path = Path("outputs/figures"), small: bool = False, pdf: bool = False) -> None:

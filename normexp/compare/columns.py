@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 
 PREFIX = re.compile(r"(?:params|metrics|config|summary|tags)[./]")
-ASIDE = {"batch_size", "lr", "epoch", "epochs", "step", "steps", "time", "seconds"}
-STATED = ("state", "status", "failed", "diverged", "crashed")  # columns of exports
+NO_METRICS = {"batch_size", "lr", "epoch", "epochs", "step", "steps", "time", "seconds"}
+STATE_KEYS = ("state", "status", "failed", "diverged", "crashed")  # columns of exports
 # What they say of a run.
 STATES = {
-    "open": "running pending queued scheduled unfinished preempting waiting paused created in_progress inprogress",
+    "running": "running pending queued scheduled unfinished preempting waiting paused created in_progress inprogress",
     "ended": "finished completed complete success succeeded ok done terminated published false no n 0 0.0 none",
     "failed": "failed fail crashed killed error errored diverged oom out_of_memory timeout timed_out cancelled canceled"
     " aborted interrupted stopped preempted pruned node_fail nan true yes y 1 1.0",
@@ -19,7 +19,7 @@ STATES = {
 STATE_OF = {"": "ended"} | {word: kind for kind, spellings in STATES.items() for word in spellings.split()}
 
 
-def named(table: pd.DataFrame, name: str) -> list[str]:
+def matching(table: pd.DataFrame, name: str) -> list[str]:
     """The columns of a name: as it is written, else `params.norm` or `config/norm` for norm, else in another case."""
     names = [*map(str, table.columns)]
     return (
@@ -29,15 +29,15 @@ def named(table: pd.DataFrame, name: str) -> list[str]:
     )
 
 
-def is_aside(name: str) -> bool:
-    """Whether a column has numbers beside results, such as `epoch` and `params.lr`, and none that is one."""
-    return PREFIX.sub("", name).lower() in ASIDE
+def is_metric(name: str) -> bool:
+    """Whether a column may hold results: those of `epoch` and `params.lr` are settings and counts."""
+    return PREFIX.sub("", name).lower() not in NO_METRICS
 
 
 def column(table: pd.DataFrame, name: str, argument: str) -> str:
     """The one column of a name, or whose path ends with it. Raises ValueError with the nearest names."""
     names = [*map(str, table.columns)]
-    found = named(table, name) or [full for full in names if full.replace("/", ".").endswith(f".{name}")]
+    found = matching(table, name) or [full for full in names if full.replace("/", ".").endswith(f".{name}")]
     if len(found) == 1:
         return found[0]
     near = found or difflib.get_close_matches(name, names, n=3, cutoff=0.4) or names[:12]
@@ -71,9 +71,9 @@ def numbers(column: pd.Series, name: str) -> np.ndarray:
 def states(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """(which runs failed, which still run), by the columns `state`, `status`, `failed`, `diverged` and `crashed`,
     if there are any. Raises ValueError for a word that says neither."""
-    failed, still = np.zeros(len(table), bool), np.zeros(len(table), bool)
+    failed, running = np.zeros(len(table), bool), np.zeros(len(table), bool)
     for name in table.columns:
-        if str(name).lower() in STATED:
+        if str(name).lower() in STATE_KEYS:
             stated = stripped(table[name]).str.lower().map(STATE_OF)
             if stated.isna().any():
                 word = table[name][stated.isna()].iloc[0]
@@ -82,8 +82,8 @@ def states(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
                     f"{name}={word}: is no known state of a run; write {known}, or rename the column"
                 )
             failed |= stated.eq("failed").to_numpy(bool)
-            still |= stated.eq("open").to_numpy(bool)
-    return failed, still
+            running |= stated.eq("running").to_numpy(bool)
+    return failed, running
 
 
 def labels(table: pd.DataFrame, names: list[str]) -> pd.Series:

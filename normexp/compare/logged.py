@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,12 +26,20 @@ BOUNDS = ("__MIN", "__MAX")  # of such a column's values
 Logged = dict[str, dict[str, Curve]]  # run -> metric -> its curve
 
 
-def charted(table: pd.DataFrame, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curve]]:
+class Opened(NamedTuple):
+    """A table with one row a run, place of a row -> its curve of one metric, and what was left out or guessed."""
+
+    table: pd.DataFrame
+    curves: dict[Any, Curve]
+    notes: list[str]
+
+
+def charted(table: pd.DataFrame, value: str | None) -> Opened:
     """A table as it is, or the value of each run at the last step of a chart that W&B exports, with its curve."""
     steps, *columns = table.columns
     matches = [CHART.fullmatch(str(name)) for name in columns]
     if not matches or not all(matches) or not pd.api.types.is_numeric_dtype(table[steps]):
-        return table, {}
+        return Opened(table, {}, [])
     logged: Logged = {}
     for name, match in zip(columns, matches, strict=True):
         if match and not match["metric"].endswith(BOUNDS) and match["metric"] != "_step":
@@ -40,14 +48,14 @@ def charted(table: pd.DataFrame, value: str | None) -> tuple[pd.DataFrame, dict[
     return of_curves(logged, value, by_step=str(steps).lower().endswith("step"))
 
 
-def of_folder(path: Path, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curve]]:
+def of_folder(path: Path, value: str | None) -> Opened:
     """The runs below a folder: finished runs of normexp, else one of each folder with events of TensorBoard."""
-    if (found := find_runs(path))[0]:
+    if (found := find_runs(path)).finished:
         table = load_summaries(path, found=found)
-        running = open_runs(path, {*table["hash"]}, found[1])
+        running = open_runs(path, {*table["hash"]}, found.unfinished)
         table = with_metric(table, path, value) if value and "/" in value else table
-        table.attrs["notes"] = [f"left out: {pluralize(len(running), 'run')} not finished"] * bool(running)
-        return table, {}
+        notes = [f"left out: {pluralize(len(running), 'run')} not finished"] if running else []
+        return Opened(table, {}, notes)
     folders = sorted({file.parent for file in path.rglob("events.out.tfevents*")})
     if not folders:
         raise ValueError(f"{path}: holds neither runs of normexp nor events of TensorBoard; check the name")
@@ -60,12 +68,11 @@ def of_folder(path: Path, value: str | None) -> tuple[pd.DataFrame, dict[Any, Cu
     logged = {
         folder.relative_to(path).as_posix(): tags for folder, tags in every.items() if folder not in inner
     }
-    table, curves = of_curves(logged, value)
+    opened = of_curves(logged, value)
     if inner:
-        table.attrs["notes"] += [
-            f"left out: {pluralize(len(inner), 'folder')} inside those of runs, without {value}"
-        ]
-    return table, curves
+        count = pluralize(len(inner), "folder")
+        opened.notes.append(f"left out: {count} inside those of runs, without {value}")
+    return opened
 
 
 def scalars(folder: Path) -> dict[str, Curve]:
@@ -83,11 +90,9 @@ def scalars(folder: Path) -> dict[str, Curve]:
     return {tag: np.array(series, float) for tag, series in points.items()}
 
 
-def of_curves(
-    logged: Logged, value: str | None, *, by_step: bool = True
-) -> tuple[pd.DataFrame, dict[Any, Curve]]:
-    """(the last value of each metric of each run, index of a run -> its curve of one metric, unless it is one over
-    time). Notes say how the names of runs were read, and which end early."""
+def of_curves(logged: Logged, value: str | None, *, by_step: bool = True) -> Opened:
+    """The last value of each metric of each run, and its curve, unless it is one over time. Notes say how the names of
+    runs were read, and which end early."""
     parts, rows = parted(logged), []
     for name, log in logged.items():
         last = {metric: curve[-1, 1] if len(curve) else np.nan for metric, curve in log.items()}
@@ -95,7 +100,7 @@ def of_curves(
     table = pd.DataFrame(rows)
     parsed = [f"{name} is {arm}, seed {seed}" for name, (arm, seed) in parts.items() if seed is not None][:1]
     parsed += [f"{name} is an arm without a seed" for name, (_, seed) in parts.items() if seed is None][:1]
-    table.attrs["notes"] = [f"seeds are read from the names of runs: {'; '.join(parsed)}"]
+    notes = [f"seeds are read from the names of runs: {'; '.join(parsed)}"]
     if table["seed"].notna().any():  # a run without one pairs with none
         table["seed"] = [name if seed is None else seed for name, (_, seed) in parts.items()]
     value = value or next(iter(next(iter(logged.values()))), "")
@@ -104,11 +109,11 @@ def of_curves(
     latest = max(ends.values(), default=0)
     if early := {index: end for index, end in ends.items() if end < latest}:
         first = min(early, key=early.__getitem__)
-        table.attrs["notes"] += [
+        notes.append(
             f"ended before step {latest:g}: {pluralize(len(early), 'run')} of {len(ends)},"
             f" {[*logged][first]} at {early[first]:g}; the last value of each counts, so leave out what was cut short"
-        ]
-    return table, curves
+        )
+    return Opened(table, curves, notes)
 
 
 def parted(names: Iterable[str]) -> dict[str, tuple[str, int | None]]:

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from normexp.compare.effect import Curve
-from normexp.compare.logged import charted, of_folder
+from normexp.compare.logged import Opened, charted, of_folder
 
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 TYPED = re.compile(rf"(?:(?P<arm>[^:=/\\]+):)?(?P<values>{NUMBER}(?:,{NUMBER})*)")
@@ -107,9 +106,9 @@ def in_hand(arms: Sequence[tuple[Any, Any]], value: str) -> pd.DataFrame:
     return table.explode(value, ignore_index=True).infer_objects()
 
 
-def opened(source: Any, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curve]]:
-    """(one row a run, place of a row -> its curve) of a source. Raises ValueError with one line for no source, a table
-    without rows, or with two columns of one name."""
+def opened(source: Any, value: str | None) -> Opened:
+    """The runs of a source. Raises ValueError with one line for no source, a table without rows, or with two columns of
+    one name."""
     where = "table"
     if isinstance(source, pd.DataFrame):
         table = source

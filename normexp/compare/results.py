@@ -10,7 +10,7 @@ import pandas as pd
 from pydantic import BaseModel, Field
 
 from normexp.compare.answer import Answer
-from normexp.compare.columns import STATED, column, is_aside, labels, named, numbers, states, stripped
+from normexp.compare.columns import STATE_KEYS, column, is_metric, labels, matching, numbers, states, stripped
 from normexp.compare.judged import RUN, Design, Metric, guess_of, look, metric_of
 from normexp.compare.read import in_hand, opened, typed
 from normexp.config.errors import checked
@@ -91,10 +91,11 @@ def compare(
                 " better=lower"
             )
         data = in_hand([*data.items()] if isinstance(data, dict) else typed(data), value or "value")
-    table, curves = opened(data, value)
+    table, curves, notes = opened(data, value)
     if value and not arm:
-        others = {seed or usual(table, "seed"), *(setting or "").split(","), *STATED}
-        table = one_row_a_run(table, value, others)
+        others = {seed or usual(table, "seed"), *(setting or "").split(","), *STATE_KEYS}
+        table, arms_note = one_row_a_run(table, value, others)
+        notes += arms_note
     if not (arm := arm or usual(table, "arm", "norm")):
         offered = ", ".join(map(str, table.columns[:12]))
         raise ValueError(
@@ -111,11 +112,10 @@ def compare(
     metric = metric_of(value, better, margin)
     if guess is None and metric.measure != "value" and "chance_loss" in table:  # of runs of normexp
         guess = float(guess_of(metric, table["chance_loss"].max()))
-    notes = [*table.attrs.get("notes", ())]
-    (failed, still), nameless = states(table), stripped(table[arm]).eq("").to_numpy(bool)
-    for what, left_out in {"not finished": still, f"with an empty {arm}": nameless}.items():
+    (failed, running), nameless = states(table), stripped(table[arm]).eq("").to_numpy(bool)
+    for what, left_out in {"not finished": running, f"with an empty {arm}": nameless}.items():
         notes += [f"left out: {pluralize(int(left_out.sum()), 'run')} {what}"] if left_out.any() else []
-    table, failed = table[~still & ~nameless], failed[~still & ~nameless]
+    table, failed = table[~running & ~nameless], failed[~running & ~nameless]
     values = numbers(table[value], value)
     runs = pd.DataFrame(
         {"arm": stripped(table[arm]), "value": values, "failed": failed | ~np.isfinite(values)}
@@ -146,7 +146,7 @@ def compare(
         levels=tuple(dict.fromkeys(runs["level"])), level_name=setting or "batch size", paired=paired and bool(seed),
         spread=spread, curve=value,
     )  # fmt: skip
-    for other in [col for name in SHARED for col in named(table, name) if col not in roles and not tune]:
+    for other in [col for name in SHARED for col in matching(table, name) if col not in roles and not tune]:
         if labels(table, [other]).groupby(runs["arm"]).agg(frozenset).nunique() > 1:
             notes += [f"arms differ in {other}, too"]
     present = {*zip(runs["arm"], runs["level"], strict=True)}
@@ -164,28 +164,27 @@ def compare(
 
 def usual(table: pd.DataFrame, *names: str) -> str | None:
     """The column of the first of these names that the table has once."""
-    return next((found[0] for name in names if len(found := named(table, name)) == 1), None)
+    return next((found[0] for name in names if len(found := matching(table, name)) == 1), None)
 
 
-def one_row_a_run(table: pd.DataFrame, value: str, others: set[str | None]) -> pd.DataFrame:
+def one_row_a_run(table: pd.DataFrame, value: str, others: set[str | None]) -> tuple[pd.DataFrame, list[str]]:
     """A table that has a column of numbers for each arm, `seed,none,batchnorm`, with a row for each run; else as it
-    is."""
-    arms = [name for name in map(str, table.columns) if name not in others and not is_aside(name)]
+    is. With notes that say so."""
+    arms = [name for name in map(str, table.columns) if name not in others and is_metric(name)]
     if usual(table, "arm", "norm", value) or len(table[arms].select_dtypes("number").columns) < max(
         len(arms), 2
     ):
-        return table
+        return table, []
     runs = table.melt([name for name in table.columns if name not in arms], arms, "arm", value)
-    runs.attrs["notes"] = [f"each column is an arm: {', '.join(arms)}"]
-    return runs
+    return runs, [f"each column is an arm: {', '.join(arms)}"]
 
 
 def value_of(table: pd.DataFrame, value: str | None, others: set[str | None]) -> tuple[str, pd.DataFrame]:
     """(the column of the metric, the table, which has it). `test/error` is made of `test/accuracy`."""
     if value is None:
         filled = table.select_dtypes("number").dropna(axis=1, how="all")
-        known = [name for name in filled if name not in others and str(name).lower() not in STATED]
-        known = [name for name in known if not is_aside(str(name))] or known
+        known = [name for name in filled if name not in others and str(name).lower() not in STATE_KEYS]
+        known = [name for name in known if is_metric(str(name))] or known
         value = "test/error" if "test/accuracy" in known else str(known[0]) if len(known) == 1 else None
     if value is None:
         raise ValueError(
@@ -290,7 +289,7 @@ def examples(
     where = f"per_example={source if isinstance(source, (str, Path)) else 'table'}"
     if seed is None:
         raise ValueError(f"{where}: pairs runs, so name the column of their seeds")
-    table, _ = opened(source, value)
+    table = opened(source, value).table
     names = (arm, seed, value, "example", *settings)
     arm, seed, value, example, *settings = (column(table, name, "per_example") for name in names)
     rows = pd.DataFrame({"arm": stripped(table[arm]), "level": labels(table, settings)})

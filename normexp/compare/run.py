@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from normexp.claims.evidence.rates import EDGE_SHARE, MOST_WIDENINGS, tuned_runs, widened_rates
+from normexp.claims.evidence.rates import MOST_WIDENINGS, at_edges, tuned_runs, widened_rates
 from normexp.compare.answer import Answer
 from normexp.compare.judged import Design, Look, look
 from normexp.compare.training import Training, curve_of
@@ -101,16 +101,11 @@ def plan(design: Design, planned: Mapping[tuple, Any]) -> str:
 
 def edges(runs: pd.DataFrame, design: Design) -> str:
     """Which arms have their best rate at an edge of those tried, in how many seeds."""
-    best = tuned_runs(runs, OWN)
-    phrases = []
-    ends = {"lowest": runs["lr"].min(), "highest": runs["lr"].max()}
-    for (arm, level), rows in best[best["status"] == "completed"].groupby(["arm", "level"], sort=False):
-        counts = {name: int((rows["lr"] == edge).sum()) for name, edge in ends.items()}
-        if sum(counts.values()) > EDGE_SHARE * len(rows):
-            where = [f"the {name} ({ends[name]:g}) in {count}" for name, count in counts.items() if count]
-            phrases.append(
-                f"{design.named(arm, level)} is {' and '.join(where)} of {pluralize(len(rows), 'seed')}"
-            )
+    ends, phrases = {"lowest": runs["lr"].min(), "highest": runs["lr"].max()}, []
+    for row in at_edges(runs, OWN).reset_index().to_dict("records"):
+        where = [f"the {name} ({rate:g}) in {row[name]}" for name, rate in ends.items() if row[name]]
+        seeds = pluralize(row["of"], "seed")
+        phrases.append(f"{design.named(row['arm'], row['level'])} is {' and '.join(where)} of {seeds}")
     return f"the best rate of {', of '.join(phrases)}"
 
 

@@ -22,6 +22,7 @@ from normexp.compare.effect import Curve
 from normexp.compare.judged import Design, Metric, guess_of, metric_of
 from normexp.compare.own_run import OF_SEED, arguments_of, own_run, plain
 from normexp.compare.results import SHARES, check_units
+from normexp.config.options import key_of
 from normexp.config.run_spec import RunSpec, specs
 from normexp.config.targets import DataOfLaunch
 from normexp.format import pluralize, tell
@@ -163,7 +164,7 @@ def check_overrides(overrides: Sequence[str]) -> None:
     """Raise ValueError for a word of `normexp train` that the comparison chooses itself."""
     for word in overrides:
         # Also the rate of the optimizer alone: lr would move nothing.
-        if word.partition("=")[0].lstrip("+~") in CHOSEN:
+        if key_of(word) in CHOSEN:
             other = "write norms=, seeds= or rates=, or leave it out"
             raise ValueError(f"{word}: is chosen by the comparison; {other}")
 

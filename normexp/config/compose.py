@@ -25,7 +25,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from normexp.config.errors import one_line
 from normexp.config.folder import CONFIGS, allowed_packages, check_own_name, config_file, own_folder
-from normexp.config.identity import OFF
+from normexp.config.identity import ROOT_DEFAULTS
 from normexp.config.options import GROUPS as CHOSEN
 from normexp.config.options import expanded, no_such_choice, quoted
 from normexp.config.schema import GROUPS, Root
@@ -68,7 +68,7 @@ def check_choices(overrides: Iterable[Override]) -> None:
     would end in a TypeError of its own; and for two of which a run has one."""
     for override in overrides:
         key = str(override.key_or_group)
-        if override.is_delete() and (key in REQUIRED or (key in VALUES and key not in OFF)):
+        if override.is_delete() and (key in REQUIRED or (key in VALUES and key not in ROOT_DEFAULTS)):
             what = "VALUE" if key in VALUES else "NAME"
             raise ValueError(f"{override.input_line}: a run needs one; write {key}={what} instead")
         if key not in CHOSEN or override.is_delete() or override.is_sweep_override():

@@ -41,7 +41,7 @@ MUST = {
     "string_too_short": "a name, not empty", "string_pattern_mismatch": "text, not empty",
 }  # fmt: skip
 # The names of a union's members in the locations of pydantic's errors.
-BRANCH = re.compile(
+UNION_MEMBER = re.compile(
     r"(int|float|str|bool|none|dict|list|tuple|nullable)$|.*\[.*\]$|[A-Z]|function-|constrained-"
 )
 
@@ -78,7 +78,7 @@ def is_bad_input(error: BaseException) -> bool:
 
 
 def why(error: Exception) -> str:
-    """An error in one line, after its traceback if the user asked for it. What failed is one of several things."""
+    """An error in one line, for work that goes on without what failed; before it the traceback, if the user asked."""
     if full_errors():
         traceback.print_exc()
     return printable(one_line(error))
@@ -112,7 +112,7 @@ def first_mistake(error: "ValidationError", model: "type[BaseModel]", path: str 
 
 def _key(location: Iterable[int | str]) -> str:
     """`norms[1].name` of a location, without the names that pydantic gives to the members of a union."""
-    parts = [f"[{p}]" if isinstance(p, int) else f".{p}" for p in location if not BRANCH.match(str(p))]
+    parts = [f"[{p}]" if isinstance(p, int) else f".{p}" for p in location if not UNION_MEMBER.match(str(p))]
     return "".join(parts).strip(".")
 
 

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from normexp.config.folder import lies_in
+from normexp.config.options import key_of
 from normexp.config.schema import GROUPS, NOT_IDENTITY, Root
 
-OFF = {key: field.default for key, field in Root.model_fields.items() if not field.is_required()}
-DECAY = "matrices"  # default of an option of normexp that no class of torch takes
-COUNTED = tuple(key for key in Root.model_fields if key not in NOT_IDENTITY)
+ROOT_DEFAULTS = {key: field.default for key, field in Root.model_fields.items() if not field.is_required()}
+IDENTITY_KEYS = tuple(key for key in Root.model_fields if key not in NOT_IDENTITY)
+DECAY_DEFAULT = "matrices"  # `decay` is for the groups of parameters, so no signature of an optimizer has it
 
-# What belongs to a recipe, beside all below `optimizer` and `schedule`.
-PARTS = (
+RECIPE_KEYS = (
     "optimizer", "schedule", "lr", "batch_size", "max_epochs", "max_steps", "trainer.gradient_clip_val",
     "trainer.accumulate_grad_batches",
 )  # fmt: skip
@@ -31,18 +31,21 @@ def identity(config: Mapping[str, Any], fingerprint: str = "", processes: int = 
     """The part of a resolved configuration that makes two runs the same run: what differs from its default, without
     paths, hardware and monitors; with the fingerprint of a user's own data, and the number of processes that share a
     batch, since each normalizes and augments its own part of it."""
-    kept = {key: plain(config[key]) for key in COUNTED if key in config}
-    kept = {key: value for key, value in kept.items() if key not in OFF or value != OFF[key]}
+    kept = {key: plain(config[key]) for key in IDENTITY_KEYS if key in config}
+    kept = {k: v for k, v in kept.items() if k not in ROOT_DEFAULTS or v != ROOT_DEFAULTS[k]}
     if "max_steps" in kept:
         kept.pop("max_epochs", None)  # it is ignored
     for group in GROUPS:
         if isinstance(node := kept.get(group), dict):
             options = {key: value for key, value in node.items() if f"{group}.{key}" not in NOT_IDENTITY}
-            if group == "optimizer" and options.get("decay") == DECAY:
+            if group == "optimizer" and options.get("decay") == DECAY_DEFAULT:
                 del options["decay"]
             kept[group] = _differing(options)
-    kept |= {"fingerprint": fingerprint} if fingerprint else {}
-    return kept | ({"processes": processes} if processes > 1 else {})
+    if fingerprint:
+        kept["fingerprint"] = fingerprint
+    if processes > 1:
+        kept["processes"] = processes
+    return kept
 
 
 def _differing(node: dict[str, Any]) -> dict[str, Any]:
@@ -110,17 +113,16 @@ def default_folder(config: dict[str, Any], choices: dict[str, str], digest: str)
 
 
 def model_label(config: Mapping[str, Any], choices: Mapping[str, str]) -> str:
-    """The model of a run; see `network_label`."""
+    """The model of a run, as `network_label` names it."""
     return network_label(choices["model"], config["model"].get("name"), config["model"].get("path"))
 
 
 def network_label(model: str, name: str | None, path: str | None) -> str:
     """The chosen model, with the network of a library or of a user, which a folder does not name: `torchvision
     resnet18`, `module my_package.Net`."""
-    which = name or path
-    return f"{model} {which}" if which else model
+    return f"{model} {name or path}" if name or path else model
 
 
-def changes(overrides: Iterable[str]) -> list[str]:
-    """What a command changes in its recipe: those of its words, `["optimizer=sgd", "max_epochs=3"]`."""
-    return [word for word in overrides if lies_in(word.lstrip("+").partition("=")[0], PARTS)]
+def recipe_overrides(overrides: Iterable[str]) -> list[str]:
+    """The overrides that change something of the recipe: `["optimizer=sgd", "max_epochs=3"]`."""
+    return [override for override in overrides if lies_in(key_of(override), RECIPE_KEYS)]

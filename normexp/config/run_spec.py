@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 
 from normexp.config.checks import validate
 from normexp.config.compose import compose, plain_values
-from normexp.config.identity import OFF, config_hash, default_folder, processes_of
+from normexp.config.identity import ROOT_DEFAULTS, config_hash, default_folder, processes_of
 from normexp.config.schema import GROUPS, Root
 from normexp.config.targets import DataOfLaunch
 
@@ -75,7 +75,7 @@ def saved_spec(folder: Path, summary: dict[str, Any]) -> RunSpec:
     may not be installed here. Raises ValueError with one line for a configuration of another version."""
     known = {key: value for key, value in summary["config"].items() if key in Root.model_fields}
     data = {key: value for key, value in known["data"].items() if key != "cache"}  # of that machine alone
-    config = OFF | known | {"data": data, "logger": [], "monitor": {}, "allow_targets": []}
+    config = ROOT_DEFAULTS | known | {"data": data, "logger": [], "monitor": {}, "allow_targets": []}
     validate(config)
     return RunSpec(config, summary["choices"], summary["hash"], folder)
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from normexp.api import Run
     from normexp.claims.laws.sites import SiteNetwork
 
-ROOMS = ("of_training", "of_curvature", "of_initialization", "of_transformers")
 MAKERS: "dict[str, Callable[[Lab], Plot]]" = {}
 
 
@@ -131,9 +130,10 @@ def over_layers(runs: "Sequence[Run]", statistic: str, name: str, *, last: bool 
 
 def figures() -> dict[str, Named]:
     """All figures by name, in the order of the page."""
-    for room in ROOMS:
-        importlib.import_module(f"normexp.figures.{room}")
-    texts = yaml.safe_load(Path(__file__).with_name("figures.yaml").read_text())
+    folder = Path(__file__).parent
+    for file in sorted(folder.glob("of_*.py")):
+        importlib.import_module(f"normexp.figures.{file.stem}")
+    texts = yaml.safe_load((folder / "figures.yaml").read_text())
     return {name: Named(name, make=MAKERS[name], **text) for name, text in texts.items()}
 
 

@@ -153,8 +153,8 @@ def channel_means(lab: Lab) -> Plot:
 
     import torch
 
-    from normexp.claims.laws.covariate_shift import labelled, moved
-    from normexp.claims.laws.sites import observed
+    from normexp.claims.laws.covariate_shift import moved
+    from normexp.claims.laws.sites import labelled, observed
 
     depth, parts, panels, ends = lab.size(20, 4), lab.size(20, 3), [], {}
     for norm in ("none", "batchnorm"):

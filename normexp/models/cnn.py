@@ -13,7 +13,7 @@ from normexp.models.layers import (
     Layer,
     NormPosition,
     WeightNorm,
-    linear_map,
+    initialized,
     make_activation,
 )
 from normexp.models.sites import Site, layer_name
@@ -115,7 +115,7 @@ class CNN(nn.Module):
             for _ in range(convolutions):
                 k += 1
                 fan_in, channels = channels, width * min(2**stage, 8)
-                convolution = linear_map(
+                convolution = initialized(
                     nn.Conv2d(fan_in, channels, 3, padding=1), initialization, weight_norm
                 )
                 if pool == "first" and not len(self.stages[-1]):
@@ -129,7 +129,7 @@ class CNN(nn.Module):
                 self.stages[-1].append(layer)
         if pool == "first":
             self.pool = nn.Identity()
-        self.output = linear_map(nn.Linear(channels, num_classes), initialization, weight_norm)
+        self.output = initialized(nn.Linear(channels, num_classes), initialization, weight_norm)
 
     def start_from(self, images: Tensor) -> None:
         """Take the whitening filters, if there are any, from training images."""

@@ -18,7 +18,7 @@ WeightNorm = Callable[[nn.Module], nn.Module]
 SMALL_GAUSSIAN_STD = 0.1
 
 
-def linear_map(
+def initialized(
     module: nn.Linear | nn.Conv2d, initialization: Initialization, weight_norm: WeightNorm | None = None
 ) -> nn.Module:
     """Initialize ``module``, then hand it to ``weight_norm`` if there is one.

@@ -13,7 +13,7 @@ from normexp.models.layers import (
     Layer,
     NormPosition,
     WeightNorm,
-    linear_map,
+    initialized,
     make_activation,
 )
 from normexp.models.sites import Site, layer_name
@@ -59,14 +59,14 @@ class MLP(nn.Module):
         widths = chain([math.prod(input_shape)], repeat(width, depth))
         self.layers = nn.ModuleList(
             Layer(
-                linear_map(nn.Linear(fan_in, fan_out), initialization, weight_norm),
+                initialized(nn.Linear(fan_in, fan_out), initialization, weight_norm),
                 norm(fan_out, channel_dim=1, layer=k),
                 make_activation(activation),
                 norm_position,
             )
             for k, (fan_in, fan_out) in enumerate(pairwise(widths), start=1)
         )
-        self.output = linear_map(nn.Linear(width, num_classes), initialization, weight_norm)
+        self.output = initialized(nn.Linear(width, num_classes), initialization, weight_norm)
         self.output_norm = norm(num_classes, channel_dim=1, layer=depth + 1) if norm_output else None
 
     def forward(self, images: Tensor) -> Tensor:

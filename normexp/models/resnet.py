@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from normexp.format import require_at_least, require_depth
-from normexp.models.layers import Initialization, WeightNorm, linear_map
+from normexp.models.layers import Initialization, WeightNorm, initialized
 from normexp.models.sites import Site, layer_name
 
 Convolution = Callable[..., nn.Module]
@@ -172,7 +172,7 @@ class ResNet(nn.Module):
             )
 
         def conv(fan_in: int, fan_out: int, stride: int) -> nn.Module:
-            return linear_map(nn.Conv2d(fan_in, fan_out, 3, stride, padding=1), initialization, weight_norm)
+            return initialized(nn.Conv2d(fan_in, fan_out, 3, stride, padding=1), initialization, weight_norm)
 
         scaled = alpha is not None
         self.stem = conv(input_shape[0], width, 1)
@@ -198,7 +198,7 @@ class ResNet(nn.Module):
                 self.blocks.append(block)
 
         self.final_activation = nn.ReLU() if scaled else nn.Identity()  # He's blocks end with a ReLU
-        self.output = linear_map(nn.Linear(channels, num_classes), initialization, weight_norm)
+        self.output = initialized(nn.Linear(channels, num_classes), initialization, weight_norm)
         self.scaled = scaled
 
     def forward(self, images: Tensor) -> Tensor:

@@ -157,7 +157,7 @@ class Monitor(Callback):
         raise NotImplementedError
 
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
-        """Compute tag -> 0-dimensional tensor. Runs under `untouched`."""
+        """Compute tag -> 0-dimensional tensor. Runs under `untouched`, which drops the hooks that it adds to layers."""
         raise NotImplementedError
 
     def measure(

@@ -80,40 +80,39 @@ class Representation(Monitor):
 
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
         values: dict[str, Tensor] = {}
-        sites, self._declared = sites_of(module), names_its_sites(module)
-        for site in sites:
-            if site.kind in ("activation", "residual"):
-                # `untouched` drops this hook at its end.
-                site.module.register_forward_hook(
-                    lambda _, inputs, output, site=site: self._record(values, site, output)
-                )
+        sites, declared = sites_of(module), names_its_sites(module)
+
+        def record(site: Site, output: Any) -> None:
+            if isinstance(output, Tensor):
+                values.update(self._geometry_at(site, output, axis_at(site, output, declared)))
 
         def heard(site: Site, x: Tensor) -> Callable[[Tensor], None] | None:
-            return functools.partial(self._record, values, site) if site.kind == "activation" else None
+            return functools.partial(record, site) if site.kind == "activation" else None
 
-        self.handles.append(listen(module, sites, None if self._declared else heard))
+        for site in sites:
+            if site.kind in ("activation", "residual"):
+                site.module.register_forward_hook(lambda _, inputs, output, site=site: record(site, output))
+        self.handles.append(listen(module, sites, None if declared else heard))
         with torch.no_grad():
             loss_of(module, batches.held_out)
         return values
 
-    def _record(self, values: dict[str, Tensor], site: Site, output: Any) -> None:
-        if not isinstance(output, Tensor) or (vectors := self._vectors(site, output)) is None:
-            return
-        prefix = "residual_" if site.kind == "residual" else ""
-        if prefix:
-            values[f"residual_variance/{site.layer}"] = output.var(correction=0)
+    def _geometry_at(self, site: Site, output: Tensor, axis: int | None) -> dict[str, Tensor]:
+        """The values of a site; `axis` is that of the output's channels. None where nothing tells what a vector is."""
+        if output.ndim == 3 and axis is None:
+            return {}
+        vectors = self._vectors(output, axis)
         with unheard(), torch.autocast(output.device.type, enabled=False):  # the cosines run in no bfloat16
             found = geometry(vectors)
-            if len(vectors) < 2:  # there is no pair
-                del found["c_value"], found["abs_cosine"]
-            for name, value in found.items():
-                values[f"{prefix}{name}/{site.layer}"] = value
+        if len(vectors) < 2:  # there is no pair
+            del found["c_value"], found["abs_cosine"]
+        if site.kind == "residual":
+            found = {"variance": output.var(correction=0)} | found
+        prefix = "residual_" if site.kind == "residual" else ""
+        return {f"{prefix}{name}/{site.layer}": value for name, value in found.items()}
 
-    def _vectors(self, site: Site, x: Tensor) -> Tensor | None:
-        """(n, d): (N T, C) of tokens, else (N, C H W). None if nobody knows which."""
-        axis = axis_at(site, x, self._declared)
-        if x.ndim == 3 and axis is None:
-            return None
+    def _vectors(self, x: Tensor, axis: int | None) -> Tensor:
+        """(n, d): (N T, C) of tokens, else (N, C H W)."""
         vectors = to_rows(x, -1) if x.ndim == 3 and axis == -1 else to_rows(x.flatten(1), 1)
         if len(vectors) <= self.max_vectors:
             return vectors
@@ -210,35 +209,40 @@ class Stream(Monitor):
 
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
         values: dict[str, Tensor] = {}
-        added: dict[str, Tensor] = {}
-        sites, last = sites_of(module), [""]
+        branches: dict[str, Tensor] = {}  # layer -> what its branch adds to the stream
+        sites, last_linear = sites_of(module), ""
         without = self._losses_without(module, batches.held_out, sites)
         kind = "residual" if any(site.kind == "residual" for site in sites) else "norm"
         declared = names_its_sites(module)
 
-        def stream(site: Site, x: Tensor) -> None:
-            if site.kind == kind:
-                self._stream(values, added, site, x.detach(), axis_at(site, x, declared))
+        def note_linear(layer: str, *_: Any) -> None:
+            nonlocal last_linear
+            last_linear = layer
 
-        for site in sites:  # `untouched` drops these hooks at its end
+        def note_branch(layer: str, _: nn.Module, inputs: tuple, output: Tensor) -> None:
+            branches[layer] = output
+
+        def measure_stream(site: Site, x: Tensor) -> None:
+            if site.kind == kind:
+                axis, branch = axis_at(site, x, declared), branches.get(site.layer)
+                values.update(_stream_numbers(site.layer, x.detach(), axis, branch))
+
+        for site in sites:
             if site.kind == "linear":
-                hook = functools.partial(lambda layer, *_: last.__setitem__(0, layer), site.layer)
-                site.module.register_forward_pre_hook(hook)
+                site.module.register_forward_pre_hook(functools.partial(note_linear, site.layer))
             if site.kind == "branch":
-                hook = functools.partial(lambda layer, m, i, y: added.__setitem__(layer, y), site.layer)
-                site.module.register_forward_hook(hook)
+                site.module.register_forward_hook(functools.partial(note_branch, site.layer))
             if site.kind == kind:
-                read_input(site, stream)
+                read_input(site, measure_stream)
+        self.handles.append(listen(module, sites, None if declared else measure_stream))
 
-        self.handles.append(listen(module, sites, None if declared else stream))
-
-        def attends(*args: Any, **options: Any) -> None:
+        def measure_attention(*args: Any, **options: Any) -> None:
             first = args[0] if args else options["query"]
             with unheard(), torch.autocast(first.device.type, enabled=False):
                 found = attention_numbers(*args, **options)
-            values.update({f"{name}/{last[0]}": value for name, value in found.items()})
+            values.update({f"{name}/{last_linear}": value for name, value in found.items()})
 
-        with torch.no_grad(), _AttentionCalls(attends):
+        with torch.no_grad(), _AttentionCalls(measure_attention):
             loss = loss_of(module, batches.held_out)
         return values | {f"left_out_loss/{block}": value - loss for block, value in without.items()}
 
@@ -258,15 +262,15 @@ class Stream(Monitor):
                 handle.remove()
         return found
 
-    def _stream(
-        self, values: dict[str, Tensor], added: dict[str, Tensor], site: Site, x: Tensor, axis: int | None
-    ) -> None:
-        with unheard():
-            values |= {f"{name}/{site.layer}": value for name, value in outliers(to_rows(x, -1)).items()}
-        if x.ndim == 3 and axis == -1:
-            largest = x.abs().amax(-1).argmax(-1)  # (N)
-            values[f"outlier_on_first/{site.layer}"] = (largest == 0).float().mean()
-        if site.layer in added:
-            branch = added[site.layer]
-            before, size = (torch.linalg.vector_norm(y.float(), dim=-1) for y in (x - branch, branch))
-            values[f"branch_share/{site.layer}"] = (size / before).mean()
+
+def _stream_numbers(layer: str, x: Tensor, axis: int | None, branch: Tensor | None) -> dict[str, Tensor]:
+    """Tag -> number of the stream x behind a layer, to which its branch was added; `axis` is that of the channels."""
+    with unheard():
+        found = outliers(to_rows(x, -1))
+    if x.ndim == 3 and axis == -1:
+        largest = x.abs().amax(-1).argmax(-1)  # (N)
+        found["outlier_on_first"] = (largest == 0).float().mean()
+    if branch is not None:
+        before, size = (torch.linalg.vector_norm(y.float(), dim=-1) for y in (x - branch, branch))
+        found["branch_share"] = (size / before).mean()
+    return {f"{name}/{layer}": value for name, value in found.items()}

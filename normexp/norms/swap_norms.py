@@ -86,22 +86,22 @@ def swap(
         raise ValueError(f"{key}: options go with the name of a norm; bind them to the factory")
     else:
         factory = _checked_factory(norm)
-    found = [(paths, old) for paths, old in _places(module) if _chosen(where, paths[0], old)]
-    layers = [(paths, old, is_a) for paths, old in found if (is_a := norm_layer(old, paths[0])) is not None]
+    found = [(paths, old) for paths, old in _places(module) if _matches(where, paths[0], old)]
+    layers = [(paths, old, known) for paths, old in found if (known := norm_layer(old, paths[0])) is not None]
     if not layers:
         sought = "inside it that is known" if where is None else f"where={where}"
         raise ValueError(f"module={type(module).__name__}: no normalization layer {sought}; nothing to swap")
     # Make all new layers before any is put in place.
-    made, owners = [], _owners(module)
-    for index, (paths, old, is_a) in enumerate(layers, 1):
-        stays = is_a if isinstance(is_a, str) else is_a.stays or _why_it_stays(module, paths, old, owners)
-        one = (None, [], [stays]) if stays else successor(old, is_a, factory, chosen, index)
-        lacks = _lacks(module, paths, one[0]) if one[0] is not None else ""
-        made.append((None, [], [lacks]) if lacks else one)
+    replacements, owners = [], _owners(module)
+    for index, (paths, old, known) in enumerate(layers, 1):
+        stays = known if isinstance(known, str) else known.stays or _why_it_stays(module, paths, old, owners)
+        replacement = (None, [], [stays]) if stays else successor(old, known, factory, chosen, index)
+        lacks = _lacks(module, paths, replacement[0]) if replacement[0] is not None else ""
+        replacements.append((None, [], [lacks]) if lacks else replacement)
     rows: list[Swap] = []
     ways_back: list[Callable[[], None]] = []
     placed: list[tuple[str, nn.Module]] = []
-    for (paths, old, _), (new, carried, notes) in zip(layers, made, strict=True):
+    for (paths, old, _), (new, carried, notes) in zip(layers, replacements, strict=True):
         if new is not None:
             for path in paths:
                 put(module, path, new)
@@ -151,7 +151,7 @@ def _places(module: nn.Module) -> list[tuple[list[str], nn.Module]]:
     return [(paths, child) for child, paths in paths_of.items()]
 
 
-def _chosen(where: Where, path: str, layer: nn.Module) -> bool:
+def _matches(where: Where, path: str, layer: nn.Module) -> bool:
     if callable(where):
         return bool(where(path, layer))
     patterns = ["*"] if where is None else [where] if isinstance(where, str) else where

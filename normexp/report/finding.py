@@ -215,7 +215,7 @@ def show_folder(
     lines that lead to them. Where the study is large or cannot be read as one, one line says so, and older means go,
     because they would be those of other runs. `metric` and `better` are those of `open_study`."""
     try:
-        if (runs := len(find_runs(folder)[0])) > MOST_RUNS:
+        if (runs := len(find_runs(folder).finished)) > MOST_RUNS:
             raise ValueError(f"{runs:,} runs take a while to read")
         study = open_study(folder, metric, better=better)
         show_answer(study, console)

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Grid = Mapping[str, Iterable[Any]]
-Folders = tuple[list[Path], list[Path]]  # of finished and of unfinished runs, sorted
 ALWAYS = ("model", "norm", "data", "optimizer", "schedule", "batch_size", "lr", "seed", "status")
 IDENTITY = Path(".hydra") / "identity"
 FEWEST_SEEDS = 5  # with fewer, neither reports nor the judge rank arms
@@ -28,7 +27,14 @@ FEWEST_FOR_INTERVAL = 3
 NAMED = 5  # a message names so many cells and counts the others
 
 
-def find_runs(path: str | Path) -> Folders:
+class RunFolders(NamedTuple):
+    """The folders of runs, sorted."""
+
+    finished: list[Path]
+    unfinished: list[Path]
+
+
+def find_runs(path: str | Path) -> RunFolders:
     """The folders of runs at or under `path`. Folders inside a run and hidden folders are not searched.
 
     Raises ValueError if `path` is no folder.
@@ -45,7 +51,7 @@ def find_runs(path: str | Path) -> Folders:
             unfinished.append(Path(folder))
         ends = begun or SUMMARY in files
         below[:] = [] if ends else [name for name in below if not name.startswith(".")]
-    return sorted(finished), sorted(unfinished)
+    return RunFolders(sorted(finished), sorted(unfinished))
 
 
 def read_ledgers(path: Path) -> list[dict[str, Any]]:
@@ -77,7 +83,7 @@ def load_summaries(
     grid: Grid | None = None,
     *,
     skipped: list[str] | None = None,
-    found: Folders | None = None,
+    found: RunFolders | None = None,
 ) -> "pd.DataFrame":
     """One row for each finished run at or under `path`; the columns are those of `normexp.runs.columns.flatten`.
 

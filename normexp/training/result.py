@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from normexp import NUMERICS, __version__
 from normexp.config.errors import one_line
-from normexp.config.identity import changes
+from normexp.config.identity import recipe_overrides
 from normexp.config.run_spec import saved_spec
 from normexp.data.base import DataModule
 from normexp.machine import processor
@@ -105,7 +105,7 @@ def summarize(
         "status": "diverged" if diverged else "completed",
         **more,
         "choices": parts.choices,
-        "recipe_changes": changes(parts.spec.overrides),
+        "recipe_changes": recipe_overrides(parts.spec.overrides),
         "hash": parts.spec.digest,
         "fingerprint": parts.data.fingerprint,
         "metrics": metrics,

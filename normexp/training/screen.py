@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from normexp.config.checks import declared
-from normexp.config.identity import changes, model_label
+from normexp.config.identity import model_label, recipe_overrides
 from normexp.config.schema import RECORDED
 from normexp.format import pluralize, printable, say
 from normexp.runs.summary import MOST_LOSS, REESTIMATED, failed, learning_rate
@@ -37,7 +37,7 @@ def show_choices(parts: "Parts", folder: Path, console: Console) -> None:
     length = pluralize(config["max_epochs"], "epoch") if steps is None else pluralize(steps, "step")
     optimizer = f"{choices['optimizer']} lr {learning_rate(config):g} ({choices['schedule']})"
     names = " · ".join((model_label(config, choices), choices["norm"], choices["data"]))
-    changed = changes(parts.spec.overrides)
+    changed = recipe_overrides(parts.spec.overrides)
     recipe = f"recipe {choices['recipe']}" + (f", but {', '.join(changed)}" if changed else "")
     precision = str(config["trainer"].get("precision", "32-true"))
     precision = {"32-true": "float32", "64-true": "float64"}.get(precision, precision)

@@ -14,6 +14,7 @@ import json
 import math
 import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -131,7 +132,7 @@ class Transformer(nn.Module):
 class Block(nn.Module):
     """Two convolutions, and a shortcut without weights (option A of He et al. 2015)."""
 
-    def __init__(self, norm: type[nn.Module], fan_in: int, fan_out: int) -> None:
+    def __init__(self, norm: Callable[[int], nn.Module], fan_in: int, fan_out: int) -> None:
         super().__init__()
         self.stride, self.added = fan_out // fan_in, fan_out - fan_in
         first, second = nn.Conv2d(fan_in, fan_out, 3, self.stride, 1), nn.Conv2d(fan_out, fan_out, 3, 1, 1)
@@ -142,8 +143,8 @@ class Block(nn.Module):
         return (shortcut + self.branch(x)).relu()
 
 
-def resnet(run: pd.Series, width: int = WIDTH["resnet"]) -> nn.Module:
-    norm = {"none": nn.Identity, "batchnorm": nn.BatchNorm2d}[run["norm"]]
+def resnet(norm: Callable[[int], nn.Module], width: int) -> nn.Sequential:
+    """He's ResNet of 8 layers for CIFAR-10."""
     blocks = [Block(norm, width * before, width * after) for before, after in ((1, 1), (1, 2), (2, 4))]
     stem = [nn.Unflatten(1, (3, 32, 32)), nn.Conv2d(3, width, 3, 1, 1), norm(width), nn.ReLU()]
     head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4 * width, 10)]
@@ -172,8 +173,12 @@ def train(run: pd.Series, seed: int, *, of_length_one: bool = False) -> tuple[fl
     torch.manual_seed(seed)
     drawn = run["bank"] == "doubling"
     (pool, labels), test = DATA[run["data"]]
-    network = {"mlp": mlp, "transformer": Transformer, "resnet": resnet}[run["model"]](run)
     of_images = run["model"] == "resnet"  # products in bfloat16, and images that move
+    if of_images:
+        norm = {"none": nn.Identity, "batchnorm": nn.BatchNorm2d}[run["norm"]]
+        network = resnet(norm, WIDTH["resnet"])
+    else:
+        network = {"mlp": mlp, "transformer": Transformer}[run["model"]](run)
     rate, batch_size, sgd = run["lr"], int(run["batch_size"]), run["optimizer"] == "sgd"
     count, decay = 20000 if run["bank"] in ("batches", "warmup") else 55000, 0.0 if sgd else 0.01
     if drawn:

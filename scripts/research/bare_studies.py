@@ -1,12 +1,11 @@
-"""Cells of the studies, trained again by plain PyTorch: `python scripts/research/bare_studies.py MNIST [CLAIM ...]`.
+"""Cells of the studies, trained again by plain PyTorch: `python scripts/research/bare_studies.py DATA [CLAIM ...]`.
 
-MNIST is a folder with the four files. Nothing of normexp is used; weights, batches and the images left out of training
-are drawn anew, at the rates that the kept runs chose. A loop agrees if the spans of both over seeds overlap, or lie
-less than .5 points apart. Exits 1 if one does not. Writes docs/data/bare_studies.json.
+DATA has a folder mnist and cifar10_jpeg.tar.gz. Nothing of normexp is used; weights, batches and the images left out
+of training are drawn anew, at the rates that the kept runs chose. A loop agrees if the spans of both over seeds
+overlap, or lie less than .5 points apart. Exits 1 if one does not. Writes docs/data/bare_studies.json.
 """
 
 # mypy: ignore-errors
-import gzip
 import itertools
 import json
 import math
@@ -14,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
+from bare_loops import Block, moved, read_cifar, read_mnist, resnet
 from kept_runs import best_runs
 from torch import nn
 from torch.nn.functional import cross_entropy
@@ -36,13 +35,16 @@ class Cell(NamedTuple):
     batch: int = 128
     decay: float = 0.01
     convolves: bool = False  # 3x3 convolutions of 16, 32, 64 channels with ReLU, each pooled before its norm
+    residual: bool = False  # a ResNet of 16, 32, 64 channels on CIFAR-10, whose images move
 
 
 SIX, EIGHT, DEEP = Cell(6, 3000, "adamw"), Cell(8, 2000, "sgd", decay=0.0), Cell(32, 2000, "sgd", decay=0.0)
 LONG, RELU = Cell(6, 10000, "adamw"), Cell(6, 3000, "adamw", "relu")
 CNN = Cell(3, 800, "adamw", "relu", convolves=True)
+RESNET = Cell(8, 1050, "adamw", "relu", images=45000, residual=True)
 D003 = Cell(8, 1076, "adamw", "tanh", 256, 6195, 23, 0.0)
 D010 = Cell(12, 2416, "sgd", "tanh", 32, 12559, 83, 0.0)
+ANEW = ("N7", "N9")  # they test BatchNorm, too, with statistics estimated anew
 # Two cells and more of each plan: claim, arm.
 CELLS = {
     **{("N1", arm): SIX for arm in ("noise", "walk")},
@@ -53,15 +55,31 @@ CELLS = {
     **{("V5", arm): LONG for arm in ("none", "batchnorm")},
     **{("N5", arm): RELU for arm in ("noise", "none")},
     **{("N6", arm): CNN for arm in ("noise", "none", "batchnorm")},
+    **{("N7", arm): RESNET for arm in ("none", "batchnorm", "noise")},
+    **{("N9", arm): RESNET for arm in ("batchnorm", "noise")},
+    **{("R3", arm): RESNET for arm in ("skip_init", "batchnorm")},
     **{("N8 d003", arm): D003 for arm in ("noise", "none")},
     **{("N8 d010", arm): D010 for arm in ("noise", "none", "batchnorm")},
 }
 
 
+class Gate(nn.Module):
+    """A branch times a number that starts at 0 (SkipInit: De, Smith 2020)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.gain * x
+
+
 class Norm(nn.modules.batchnorm._BatchNorm):
     """BatchNorm of one arm. A displaced one adds a mean and a scale to each unit, whose place is drawn or walks."""
 
-    arm, place = "batchnorm", None
+    def __init__(self, num_features: int, arm: str) -> None:
+        super().__init__(num_features)
+        self.arm, self.place, self.still = arm, None, False
 
     def _check_input_dim(self, x: torch.Tensor) -> None:
         """Of vectors and images alike."""
@@ -75,19 +93,20 @@ class Norm(nn.modules.batchnorm._BatchNorm):
             scale = (self.running_var + self.eps).sqrt()
             return (x - self.running_mean) / scale * self.weight + self.bias
         y = super().forward(x)
+        moves = self.training and not self.still
         if self.arm not in ("noise", "walk"):
             return y
-        if self.training:
+        if moves:
             if self.place is None or self.arm == "noise":
                 self.place = torch.rand(2, y.shape[1]) * 2 - 1
             else:
-                moved = self.place + 0.1 * torch.randn_like(self.place)
-                self.place = torch.where(moved.abs() > 1, moved.sign() * 2 - moved, moved)
+                there = self.place + 0.1 * torch.randn_like(self.place)
+                self.place = torch.where(there.abs() > 1, there.sign() * 2 - there, there)
         elif self.arm == "noise":
             return y  # the noise is off
         first, second = self.place.view(2, 1, -1, *[1] * (y.ndim - 2))
         shift, scale = 0.5 * first, 1 + 0.25 * (second + 1) / 2
-        if self.training:
+        if moves:
             shift = shift + torch.empty_like(y).uniform_(-0.1, 0.1)
             scale = scale + 0.1 * torch.randn_like(y)
         return y * scale + shift
@@ -96,18 +115,11 @@ class Norm(nn.modules.batchnorm._BatchNorm):
 ACTIVATIONS = {"sigmoid": nn.Sigmoid, "relu": nn.ReLU, "tanh": nn.Tanh}
 
 
-def read(folder: str, name: str) -> tuple[torch.Tensor, torch.Tensor]:
-    files = [Path(folder, f"{name}-{kind}-ubyte.gz") for kind in ("images-idx3", "labels-idx1")]
-    raw = [np.frombuffer(gzip.decompress(file.read_bytes()), np.uint8) for file in files]
-    return torch.tensor(raw[0][16:].reshape(-1, 784)) / 255, torch.tensor(raw[1][8:]).long()
-
-
 def convolutional(arm: str) -> nn.Sequential:
     """Convolution, pooling, norm, ReLU, three times; then the mean over pixels and a linear map."""
     layers = [nn.Unflatten(1, (1, 28, 28))]
     for channels, more in itertools.pairwise((1, 16, 32, 64)):
-        norm = nn.Identity() if arm == "none" else Norm(more)
-        norm.arm = arm
+        norm = nn.Identity() if arm == "none" else Norm(more, arm)
         layers += [nn.Conv2d(channels, more, 3, padding=1), nn.MaxPool2d(2), norm, nn.ReLU()]
     network = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
     for layer in network:
@@ -117,13 +129,22 @@ def convolutional(arm: str) -> nn.Sequential:
     return network
 
 
+def residual(arm: str) -> nn.Sequential:
+    """The ResNet of bare_loops.py, half as wide as there; with SkipInit each branch ends in a gate."""
+    with_norm = arm in ("batchnorm", "noise")
+    network = resnet(lambda channels: Norm(channels, arm) if with_norm else nn.Identity(), 16)
+    for block in network.children():
+        if isinstance(block, Block) and arm == "skip_init":
+            block.branch[-1] = Gate()
+    return network
+
+
 def network_of(arm: str, cell: Cell, images: torch.Tensor) -> nn.Sequential:
     """Linear, norm, activation, ...; with the cell's weights, or those of the arm."""
     layers, depth = [], cell.depth
     for fan_in, fan_out in itertools.pairwise([784, *[cell.width] * depth, 10]):
         normed = arm in ("batchnorm", "noise", "walk", "detached", "frozen_100")
-        norm = Norm(cell.width) if normed else nn.Identity()
-        norm.arm = arm
+        norm = Norm(cell.width, arm) if normed else nn.Identity()
         layers += [nn.Linear(fan_in, fan_out), norm, ACTIVATIONS[cell.activation]()]
         if cell.activation == "sigmoid":
             nn.init.xavier_normal_(layers[-3].weight)
@@ -157,15 +178,20 @@ def adam_part(network: nn.Sequential, half: int, rate: float) -> list[torch.opti
     return parts + ([torch.optim.SGD(rest, rate, 0.9)] if rest else [])
 
 
-def train(arm: str, cell: Cell, rate: float, seed: int) -> float:
-    """Accuracy on test, for noise with statistics estimated anew without it."""
+def train(arm: str, cell: Cell, rate: float, seed: int, *, anew: bool) -> float:
+    """Accuracy on test. With `anew` the running statistics are those of 10,000 images without noise."""
     depth, steps, name, momentum = cell.depth, cell.steps, cell.optimizer, 0.9
     torch.manual_seed(seed)
-    chosen = torch.randperm(60000, generator=torch.manual_seed(seed))[: cell.images]
-    images, labels = (part[chosen] for part in POOL)
-    mean, deviation = images.mean(), images.std()
-    images = (images - mean) / deviation
-    network = convolutional(arm) if cell.convolves else network_of(arm, cell, images)
+    pool, test = DATA["cifar10" if cell.residual else "mnist"]
+    chosen = torch.randperm(len(pool[0]), generator=torch.manual_seed(seed))[: cell.images]
+    images, labels = (part[chosen] for part in pool)
+    mean, deviation = images.mean((0, 2), keepdim=True), images.std((0, 2), keepdim=True)
+    black = (-mean / deviation).view(-1, 1, 1)
+    images = ((images - mean) / deviation).flatten(1)
+    if cell.residual:
+        network = residual(arm)
+    else:
+        network = convolutional(arm) if cell.convolves else network_of(arm, cell, images)
     groups = [
         {"params": [p for p in network.parameters() if (p.ndim == 1) == vector], "weight_decay": decay}
         for vector, decay in ((False, cell.decay), (True, 0.0))
@@ -187,7 +213,8 @@ def train(arm: str, cell: Cell, rate: float, seed: int) -> float:
         order = order if len(order) >= cell.batch else torch.randperm(len(images))
         batch, order = order[: cell.batch], order[cell.batch :]
         network.zero_grad()
-        cross_entropy(network(images[batch]), labels[batch]).backward()
+        inputs = moved(images[batch], black) if cell.residual else images[batch]
+        cross_entropy(network(inputs), labels[batch]).backward()
         if arm in ("first_half", "last_half"):
             maps = list(network[::3])
             lengths = [nn.utils.get_total_norm([p.grad for p in linear.parameters()]) for linear in maps]
@@ -201,22 +228,21 @@ def train(arm: str, cell: Cell, rate: float, seed: int) -> float:
         for optimizer in optimizers:
             optimizer.step()
     with torch.no_grad():
-        if arm in ("noise", "walk"):
-            norms = [layer for layer in network if isinstance(layer, Norm)]
-            for layer in norms:  # one batch of 10,000 images: statistics anew, layer after layer
-                layer.eval()
-            x = images[:10000]
-            for layer in network:
+        if anew:  # one batch of 10,000 images, and the last batch is all that counts
+            for layer in network.modules():
                 if isinstance(layer, Norm):
-                    layer.running_var, layer.running_mean = torch.var_mean(x, [0, *range(2, x.ndim)])
-                x = layer(x)
+                    layer.still, layer.momentum = True, 1.0
+            network(images[:10000])
         network.eval()
-        right = network((TEST[0] - mean) / deviation).argmax(1) == TEST[1]
+        parts = ((test[0] - mean) / deviation).flatten(1).split(1000)
+        right = torch.cat([network(part).argmax(1) for part in parts]) == test[1]
     return right.double().mean().item()
 
 
 if __name__ == "__main__":
-    POOL, TEST = (read(sys.argv[1], name) for name in ("train", "t10k"))
+    DATA = {"mnist": (read_mnist("train"), read_mnist("t10k"))}
+    if not sys.argv[2:] or {"N7", "N9", "R3"} & {*sys.argv[2:]}:
+        DATA["cifar10"] = (read_cifar("train"), read_cifar("test"))
     loops = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     for (name, arm), cell in CELLS.items():
         claim, *setting = name.split()
@@ -228,7 +254,8 @@ if __name__ == "__main__":
             print(f"{name} {arm}: passed over, as no run of it is kept")
             continue
         rates = itertools.cycle(kept["lr"])
-        ours = [round(train(arm, cell, next(rates), seed), 4) for seed in SEEDS]
+        anew = claim in ANEW or arm in ("noise", "walk")
+        ours = [round(train(arm, cell, next(rates), seed, anew=anew), 4) for seed in SEEDS]
         theirs = kept["accuracy"].tolist()
         agree = min(ours) <= max(theirs) + 0.005 and min(theirs) <= max(ours) + 0.005
         loops[f"{name} {arm}"] = {"rates": kept["lr"].tolist(), "bare": ours, "kept": theirs, "agree": agree}

@@ -1,5 +1,8 @@
 """Small networks, their batches, and a training, for the tests of checks."""
 
+import json
+
+import pytorch_lightning as pl
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -12,12 +15,51 @@ def command(*words):
     return run("check", list(words))
 
 
+def told(capsys, *words, status=0):
+    """What `normexp check WORDS --json` prints."""
+    capsys.readouterr()
+    assert command(*words, "--json") == status
+    return json.loads(capsys.readouterr().out)
+
+
 def rows(n=32, features=6, classes=3):
     return torch.randn(n, features), torch.randint(0, classes, (n,))
 
 
 def images(n=16):
     return torch.randn(n, 3, 8, 8), torch.randint(0, 3, (n,))
+
+
+def tokens(n=16, length=12, padded=False):
+    """Tokens that are their own targets. `padded`: of 3 to `length` of them, then zeros."""
+    x = torch.randint(1, 11, (n, length))
+    x = x * (torch.arange(length) < torch.randint(3, length + 1, (n, 1))) if padded else x
+    return x, x
+
+
+class Own(nn.Module):
+    """A network of parts, with a forward of a line."""
+
+    def __init__(self, forward, **parts):
+        super().__init__()
+        self.run = forward
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, x):
+        return self.run(self, x)
+
+
+def around(norm, width=8, classes=3):
+    """A network of rows: linear map, norm, linear map."""
+    return nn.Sequential(nn.Linear(6, width), norm, nn.Linear(width, classes))
+
+
+def mlp(*norms, bias=False):
+    layers = []
+    for norm in norms or (nn.BatchNorm1d(8), nn.BatchNorm1d(8)):
+        layers += [nn.Linear(8 if layers else 6, 8, bias=bias), norm, nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(8, 3))
 
 
 def cnn(classes=3, bias=False):
@@ -48,6 +90,29 @@ class HandRMS(nn.Module):
 HandRMS.__name__ = "HandRMSNorm"
 
 
+class WideRMSNorm(HandRMS):
+    """Its gain of float32 makes its output so."""
+
+    def forward(self, x):
+        return self.weight * super().forward(x)
+
+
+class Sequence(nn.Module):
+    """Token vectors (N, T, C), one causal or backward-looking sum, a norm, and logits at each position."""
+
+    def __init__(self, norm, causal=True):
+        super().__init__()
+        self.embedding, self.norm, self.causal = nn.Embedding(11, 8), norm, causal
+        self.output = nn.Linear(8, 11)
+
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        x = x.cumsum(1) if self.causal else x + x.mean(1, keepdim=True)
+        if isinstance(self.norm, nn.LayerNorm):
+            return self.output(self.norm(x))
+        return self.output(self.norm(x.transpose(1, 2)).transpose(1, 2))
+
+
 class Called(nn.Module):
     """A layer that calls a function."""
 
@@ -69,3 +134,28 @@ def train(model, batches, steps=None, rate=0.05, after=lambda: None):
         optimizer.step()
         after()
     return model
+
+
+class Lit(pl.LightningModule):
+    """Trains a network by its squares; `read` takes the input out of a batch."""
+
+    def __init__(self, net, read=lambda batch: batch):
+        super().__init__()
+        self.net, self.read = net, read
+
+    def training_step(self, batch, index):
+        return self.net(self.read(batch)).square().mean()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.1)
+
+
+def fit(module, callbacks, loader, folder, **options):
+    """The module, trained by a Trainer."""
+    trainer = pl.Trainer(
+        accelerator="cpu", callbacks=callbacks, logger=False, enable_checkpointing=False, default_root_dir=folder,
+        enable_progress_bar=False, enable_model_summary=False, **options,
+    )  # fmt: skip
+    pl.seed_everything(0, verbose=False)
+    trainer.fit(module, loader)
+    return module

@@ -8,35 +8,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 from scipy import stats
-from small_networks import HandRMS, cnn, found, images, rows, train
+from small_networks import HandRMS, Own, around, cnn, found, images, mlp, rows, train
 from torch import nn
-from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 import normexp.norms
 from normexp.check.findings.statistics import is_gap
 from normexp.check.run import check
-
-
-@pytest.fixture(autouse=True)
-def seeded():
-    torch.manual_seed(0)
-
-
-def mlp(*norms, bias=False):
-    layers = []
-    for norm in norms or (nn.BatchNorm1d(8), nn.BatchNorm1d(8)):
-        layers += [nn.Linear(8 if layers else 6, 8, bias=bias), norm, nn.ReLU()]
-    return nn.Sequential(*layers, nn.Linear(8, 3))
-
-
-def test_statistics_unused():
-    data, used = rows(), mlp()
-    new = copy.deepcopy(used)
-    train(used, [data])
-    new.load_state_dict({k: v for k, v in used.state_dict().items() if k.endswith("weight")}, strict=False)
-    assert found("statistics_unused", check(used, data), check(new, data)).number == 2
 
 
 def mean_gap(model, batches):
@@ -112,26 +91,20 @@ def test_small_batch():
     assert finding.sentence.endswith("has 4 values, in 1).")
     twice = check(mlp(), rows(4), accumulate=2)["small_batch"]
     assert twice.sentence.endswith("in 1), also in a step of 8 samples over 2 batches.")
+    assert check(mlp().eval(), rows(4))["small_batch"].number == 4  # as it will train
     assert check(mlp(nn.LayerNorm(8)), rows(4)).ok
 
 
-class Parts(nn.Module):
+def in_parts(net, size):
     """Calls its network with a few samples at a time."""
-
-    def __init__(self, net, size):
-        super().__init__()
-        self.net, self.size = net, size
-
-    def forward(self, x):
-        return torch.cat([self.net(part) for part in x.split(self.size)])
+    return Own(lambda self, x: torch.cat([self.net(part) for part in x.split(size)]), net=net)
 
 
 @pytest.mark.parametrize(("size", "samples"), [(1, 32), (4, 32), (4, 30), (16, 64)])
 def test_norm_that_gets_a_part_of_the_batch_is_judged_by_that(size, samples):
     """As a backbone that takes images one by one, or BatchNorm by chunks."""
     least = min(len(part) for part in torch.empty(samples).split(size))
-    model, (x, y) = Parts(cnn(), size), images(samples)
-    result = check(model, (x, y), samples=32)
+    result = check(in_parts(cnn(), size), images(samples), samples=32)
     assert ("small_batch" in result) == (least < 16), str(result)
     if least < 16:
         assert result["small_batch"].number == least
@@ -139,9 +112,8 @@ def test_norm_that_gets_a_part_of_the_batch_is_judged_by_that(size, samples):
         assert said in result["small_batch"].sentence
         assert "at a call" in result["small_batch"].fix
     assert "1 samples" not in "".join(result.norms)
-    rows_only = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
     if size > 1:
-        result = check(Parts(rows_only, size), rows(samples), samples=32)
+        result = check(in_parts(around(nn.BatchNorm1d(8)), size), rows(samples), samples=32)
         assert ("one_value" in result) == (least <= 2)
         if least <= 2:
             assert result["one_value"].number == least
@@ -150,17 +122,11 @@ def test_norm_that_gets_a_part_of_the_batch_is_judged_by_that(size, samples):
 
 def test_time_first_counts_all_samples():
     """BatchNorm over (T, N, C), with fewer positions than samples and a batch that is cut."""
-
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear, self.norm = nn.Linear(6, 8), normexp.norms.BatchNorm(8, channel_dim=-1)
-
-        def forward(self, x):
-            return self.norm(self.linear(x).transpose(0, 1)).transpose(0, 1)
-
-    assert "small_batch" in check(Net(), torch.randn(64, 3, 6)).healthy
-    finding = check(Net(), torch.randn(4, 3, 6))["small_batch"]
+    net = Own(
+        lambda net, x: net.norm(net.linear(x).transpose(0, 1)).transpose(0, 1),
+        linear=nn.Linear(6, 8), norm=normexp.norms.BatchNorm(8, channel_dim=-1),
+    )  # fmt: skip
+    finding = found("small_batch", check(net, torch.randn(64, 3, 6)), check(net, torch.randn(4, 3, 6)))
     assert finding.number == 4
     assert "12 values" in finding.sentence
 
@@ -179,10 +145,6 @@ def test_devices_share_statistics_only_with_syncbatchnorm():
     finding = found("small_batch", check(synced, rows(8), devices=4), check(mlp(), rows(8), devices=4))
     assert (finding.number, finding.severity) == (8, "warning")
     assert "SyncBatchNorm" in finding.fix
-
-
-def test_network_in_eval_mode_is_asked_as_it_will_train():
-    assert check(mlp().eval(), rows(4))["small_batch"].number == 4
 
 
 @pytest.mark.parametrize("momentum", [0.1, None])
@@ -204,61 +166,6 @@ def test_frozen_gain_lets_the_buffers_move(momentum):
     assert "frozen_thaws" in check(mlp(nn.BatchNorm1d(8, affine=False)), rows()).healthy  # nothing to freeze
 
 
-class Frozen(nn.Module):
-    """Keeps its norm in eval mode, as torch's recipes write it."""
-
-    def __init__(self, keeps):
-        super().__init__()
-        self.body, self.keeps = cnn(), keeps
-
-    def train(self, mode=True):
-        super().train(mode)
-        if self.keeps:
-            self.body[1].eval()
-        return self
-
-    def forward(self, x):
-        return self.body(x)
-
-
-def test_eval_mode_thaws_at_the_next_train():
-    keeps, thaws = Frozen(True).train(), Frozen(False).train()
-    thaws.body[1].eval()
-    assert found("frozen_thaws", check(keeps, images()), check(thaws, images())).number == 1
-    assert not thaws.body[1].training
-
-
-def test_stale_average():
-    """An average over parameters alone, as many write it, keeps the buffers of the first step."""
-    batches = [rows(), rows()]
-    model = mlp()
-    ema = copy.deepcopy(model)
-
-    @torch.no_grad()
-    def average():
-        for mean, p in zip(ema.parameters(), model.parameters(), strict=True):
-            mean.lerp_(p, 0.1)
-
-    train(model, batches, 80, after=average)
-    kept = copy.deepcopy(ema)
-    torch.optim.swa_utils.update_bn([x for x, _ in batches], kept)
-    whole = torch.optim.swa_utils.AveragedModel(kept)
-    healthy = check(model, batches, averaged=whole)
-    finding = found("stale_average", healthy, check(model, batches, averaged=ema.state_dict()))
-    x, apart = batches[1][0], []
-    for index in (1, 4):
-        with torch.no_grad():
-            z = copy.deepcopy(ema).train()[:index](x).double()
-        mean, std = ema[index].running_mean.double(), ema[index].running_var.double().sqrt()
-        apart.append(float((z.mean(0) - mean).norm() / std.norm()))
-        apart.append(float((z.std(0, correction=0) - std).norm() / std.norm()))
-    assert finding.number == pytest.approx(max(apart), rel=1e-4)
-    stored = F.cross_entropy(ema.eval()(x), batches[1][1]).item()
-    torch.optim.swa_utils.update_bn([batches[0][0]], ema)  # the last one is held out
-    anew = F.cross_entropy(ema.eval()(x), batches[1][1]).item()
-    assert f"loss is {stored:.4g}, and {anew:.4g} with" in finding.sentence
-
-
 def test_last_batch_of_one():
     odd, even = (DataLoader(TensorDataset(*rows(n)), 8) for n in (33, 32))
     assert found("last_batch_of_one", check(mlp(), even), check(mlp(), odd)).number == len(list(odd)[-1][0])
@@ -268,100 +175,11 @@ def test_last_batch_of_one():
     assert "last_batch_of_one" in check(cnn(), pixels).healthy
 
 
-SGDS = [{}, {"momentum": 0.9}, {"momentum": 0.9, "nesterov": True}, {"momentum": 0.9, "dampening": 0.9}]
+def called_dropout(p):
+    return Own(lambda net, x: F.dropout(x, p, net.training))
 
 
-@pytest.mark.parametrize("more", SGDS, ids=str)
-def test_decay_is_added_up_by_momentum(more):
-    gain = nn.Parameter(torch.ones(1))
-    optimizer = torch.optim.SGD([gain], 0.1, weight_decay=5e-4, **more)
-    for _ in range(1000):
-        gain.grad = torch.zeros(1)
-        optimizer.step()
-    model = mlp()
-    finding = check(
-        model, rows(), optimizer=torch.optim.SGD(model.parameters(), 0.1, weight_decay=5e-4, **more)
-    )
-    finding = finding["decay_on_norms"]
-    assert finding.number == pytest.approx(1 - float(gain.detach()), rel=0.01)
-    assert finding.severity == ("warning" if finding.number > 0.05 else "note")
-
-
-@pytest.mark.parametrize("make", ["Adam", "RMSprop", "Adagrad", "Adadelta", "NAdam"])
-def test_decay_in_the_gradient_has_no_share(make):
-    model = mlp()
-    optimizer = getattr(torch.optim, make)(model.parameters(), lr=1e-3, weight_decay=0.01)
-    finding = check(model, rows(), optimizer=optimizer)["decay_on_norms"]
-    assert (finding.severity, finding.number, finding.quantity) == ("note", 0.01, "weight decay")
-    assert "depends on the rest of the gradient" in finding.sentence
-
-
-def test_decay_on_norms():
-    model, data = mlp(), rows()
-    norms = [p for p in model.parameters() if p.dim() < 2]
-    rest = [p for p in model.parameters() if p.dim() > 1]
-    all_decay = torch.optim.AdamW(model.parameters(), 1e-2, weight_decay=0.1)
-    groups = [{"params": rest}, {"params": norms, "weight_decay": 0.0}]
-    split = torch.optim.AdamW(groups, 1e-2, weight_decay=0.1)
-    healthy = check(model, data, optimizer=split)
-    finding = found("decay_on_norms", healthy, check(model, data, optimizer=all_decay))
-    gain = nn.Parameter(torch.ones(1, dtype=torch.float64))
-    slow = torch.optim.AdamW([gain], 1e-2, weight_decay=0.1)
-    for _ in range(1000):
-        gain.grad = torch.zeros_like(gain)
-        slow.step()
-    assert finding.number == pytest.approx(1 - gain.item(), rel=1e-6)
-    assert len(finding.layers) == 4
-    assert "group without decay" not in finding.sentence
-    some = [
-        groups[0] | {"weight_decay": 0.0},
-        {"params": norms[:2], "weight_decay": 0.01},
-        {"params": norms[2:]},
-    ]
-    for order in (some, some[::-1]):  # the worst group counts
-        worst = check(model, data, optimizer=torch.optim.AdamW(order, 1e-2, weight_decay=0.1))[
-            "decay_on_norms"
-        ]
-        assert worst.number == finding.number
-        assert "group without decay" in worst.sentence
-
-
-@pytest.mark.filterwarnings("ignore::FutureWarning")
-def test_not_saved_knows_the_names_that_wrappers_give():
-    net = nn.Sequential(nn.Linear(6, 8), checkpoint_wrapper(nn.BatchNorm1d(8)))
-    before = {name: value.clone() for name, value in net.state_dict().items()}
-    kept = {name: value for name, value in before.items() if "running" not in name}
-    assert "not_saved" in check(net, torch.randn(32, 6), state_dict=before).healthy
-    finding = check(net, torch.randn(32, 6), state_dict=kept)["not_saved"]
-    assert set(finding.layers) == {"1.running_mean", "1.running_var"}
-    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
-
-
-def test_not_saved():
-    model, data = mlp(), rows()
-    lacks = ("running", "1.bias")
-    adapter = {
-        f"base_model.model.{k}": v for k, v in model.state_dict().items() if not any(x in k for x in lacks)
-    }
-    whole = {f"module.{k}": v for k, v in model.state_dict().items()}
-    finding = found("not_saved", check(model, data, state_dict=whole), check(model, data, state_dict=adapter))
-    assert finding.number == sum(any(x in k for x in lacks) for k in model.state_dict())
-    assert "5 of 10 tensors" in finding.sentence
-    assert "4 running statistics, 1 gains and shifts" in finding.sentence
-
-
-class Drops(nn.Module):
-    """Calls dropout as a function."""
-
-    def __init__(self, p):
-        super().__init__()
-        self.p = p
-
-    def forward(self, x):
-        return F.dropout(x, self.p, self.training)
-
-
-@pytest.mark.parametrize("drop", [nn.Dropout, Drops])
+@pytest.mark.parametrize("drop", [nn.Dropout, called_dropout])
 def test_dropout_before_batchnorm(drop):
     def build(p):
         return nn.Sequential(nn.Linear(6, 64), nn.ReLU(), drop(p), nn.Linear(64, 8), nn.BatchNorm1d(8))
@@ -412,36 +230,27 @@ def test_not_finite():
 
 
 def test_one_value():
-    class Groups(nn.Module):
-        def __init__(self, groups):
-            super().__init__()
-            self.linear, self.norm = nn.Linear(6, 8), nn.GroupNorm(groups, 8)
-
-        def forward(self, x):
-            return self.norm(self.linear(x))
-
-    finding = found("one_value", check(Groups(2), rows()), check(model := Groups(8), rows()))
+    healthy, model = (nn.Sequential(nn.Linear(6, 8), nn.GroupNorm(groups, 8)) for groups in (2, 8))
+    finding = found("one_value", check(healthy, rows()), check(model, rows()))
     assert finding.number == 1
     assert float(model(rows()[0]).detach().std()) < 1e-4
 
 
 def test_two_values_become_two_signs():
-    class Pairs(nn.Module):
-        def __init__(self, width):
-            super().__init__()
-            self.linear, self.norm = nn.Linear(6, 8), nn.LayerNorm(width, elementwise_affine=False)
-
-        def forward(self, x):
-            return self.norm(self.linear(x).unflatten(1, (-1, self.norm.normalized_shape[0]))).flatten(1)
+    def grouped(width):
+        return Own(
+            lambda net, x: net.norm(net.linear(x).unflatten(1, (-1, width))).flatten(1),
+            linear=nn.Linear(6, 8), norm=nn.LayerNorm(width, elementwise_affine=False),
+        )  # fmt: skip
 
     data = rows()
-    finding = found("one_value", check(Pairs(4), data), check(model := Pairs(2), data))
+    finding = found("one_value", check(grouped(4), data), check(model := grouped(2), data))
     assert (finding.number, finding.severity) == (2, "warning")
     sizes = model(data[0]).detach().abs()
     assert float((sizes - 1).abs().median()) < 1e-3  # two signs, but for eps where both values agree
-    assert float((Pairs(4)(data[0]).detach().abs() - 1).abs().median()) > 0.1
-    model.linear.weight.data[1::2] = model.linear.weight.data[::2]
-    model.linear.bias.data[1::2] = model.linear.bias.data[::2]
+    assert float((grouped(4)(data[0]).detach().abs() - 1).abs().median()) > 0.1
+    for values in (model.linear.weight.data, model.linear.bias.data):
+        values[1::2] = values[::2]
     assert "constant_channels" in check(model, data).healthy  # one_value says what is wrong
 
 
@@ -518,153 +327,6 @@ def test_constant_channels():
     finding = found("constant_channels", check(model, (x, y)), check(dead, (x, y)))
     flat = [bool(dead[0](x)[:, channel].unique().numel() == 1) for channel in range(8)]
     assert finding.number == pytest.approx(sum(flat) / 8)
-
-
-class Sequence(nn.Module):
-    """Token vectors (N, T, C), one causal or backward-looking sum, a norm, and logits at each position."""
-
-    def __init__(self, norm, vocabulary=11, causal=True):
-        super().__init__()
-        self.embedding, self.norm, self.causal = nn.Embedding(vocabulary, 8), norm, causal
-        self.output = nn.Linear(8, vocabulary)
-
-    def forward(self, tokens):
-        x = self.embedding(tokens)
-        x = x.cumsum(1) if self.causal else x + x.mean(1, keepdim=True)
-        if isinstance(self.norm, nn.LayerNorm):
-            return self.output(self.norm(x))
-        return self.output(self.norm(x.transpose(1, 2)).transpose(1, 2))
-
-
-def test_sees_future():
-    tokens = torch.randint(1, 11, (16, 12))
-    data = (tokens, tokens)
-    healthy = check(Sequence(nn.LayerNorm(8)), data)
-    finding = found("sees_future", healthy, check(model := Sequence(nn.BatchNorm1d(8)), data))
-    changed = tokens.clone()
-    changed[:, 7:] = 1  # positions after the middle
-    assert not torch.allclose(model(tokens)[:, 6], model(changed)[:, 6], atol=1e-3)
-    assert 0 < finding.number < 1
-    assert "sees_future" in check(model, (tokens[:, :3], tokens[:, :3]))  # one position behind the middle
-    for norm in (nn.LayerNorm(8), nn.BatchNorm1d(8)):
-        model = Sequence(norm, causal=False)  # by design, which only its author knows
-        assert "causal=True" in check(model, data).not_checked["sees_future"]
-        assert "sees_future" in check(model, data, causal=False).healthy
-        assert "sees_future" in check(model, data, causal=True)
-
-
-class Looks(Sequence):
-    """It forgets its mask in eval mode."""
-
-    def forward(self, x):
-        x = self.embedding(x) if not x.is_floating_point() else x
-        x = x.cumsum(1) if self.training else x + x.mean(1, keepdim=True)
-        return self.output(self.norm(x))
-
-
-@pytest.mark.parametrize(
-    "inputs", [torch.randint(1, 11, (16, 12)), torch.randn(16, 12, 8)], ids=["tokens", "vectors"]
-)
-def test_sees_future_in_eval_mode_alone(inputs):
-    finding = check(model := Looks(nn.LayerNorm(8)), inputs)["sees_future"]
-    assert finding.sentence.startswith("In eval mode, and not in training")
-    later = inputs.clone()
-    later[:, 7:] = inputs[:, 7:].flip(0)
-    first, second = (model.eval()(x)[:, :7].detach() for x in (inputs, later))
-    assert finding.number == pytest.approx(float((first - second).norm() / first.norm()), rel=1)
-    model.train()
-    torch.testing.assert_close(model(inputs)[:, :7], model(later)[:, :7])
-
-
-class Looped(Sequence):
-    def forward(self, x):
-        return self.output(self.norm(x.cumsum(1)))
-
-
-@pytest.mark.parametrize("length", [1, 2])
-@pytest.mark.parametrize("vectors", [True, False])
-def test_a_sequence_without_later_positions_is_not_checked(length, vectors):
-    """The channels of one token mix, and are no positions."""
-    x = torch.randn(16, length, 8) if vectors else torch.randint(1, 11, (16, length))
-    for options in ({"causal": True}, {}):
-        result = check((Looped if vectors else Sequence)(nn.LayerNorm(8)), x, **options)
-        assert "sequences of 3 and more" in result.not_checked["sees_future"]
-
-
-def test_one_channel_of_many_positions_is_a_sequence():
-    def sound(norm):
-        left = nn.ConstantPad1d((2, 0), 0.0)
-        return nn.Sequential(left, nn.Conv1d(1, 4, 3), norm, nn.Conv1d(4, 1, 1))
-
-    x = torch.randn(8, 1, 30)
-    assert check(sound(nn.GroupNorm(1, 4)), x, causal=True)["sees_future"].layers == ("2",)
-    frozen = sound(nn.BatchNorm1d(4))
-    frozen[2].eval()
-    assert "sees_future" in check(frozen, x, causal=True).healthy
-
-
-class Told(Sequence):
-    def forward(self, tokens, attention_mask=None, lengths=None):
-        return super().forward(tokens)
-
-
-TOLD = {
-    "mask=": lambda tokens, mask: ((tokens, tokens), {"mask": mask}),
-    "attention_mask": lambda tokens, mask: ({"tokens": tokens, "attention_mask": mask.long()}, {}),
-    "lengths": lambda tokens, mask: ({"tokens": tokens, "lengths": mask.sum(1)}, {}),
-    "padding_idx=0": lambda tokens, mask: ((tokens, tokens), {}),
-}
-
-
-@pytest.mark.parametrize("told", TOLD)
-def test_padding_counted(told):
-    lengths = torch.randint(3, 13, (16,))
-    tokens = torch.randint(1, 11, (16, 12))
-    mask = torch.arange(12) < lengths[:, None]
-    tokens = tokens * mask
-    data, options = TOLD[told](tokens, mask)
-    healthy = check(Told(nn.LayerNorm(8)), data, **options)
-    model = Told(nn.BatchNorm1d(8, eps=9.0))
-    model.embedding.weight.data[0] = 4
-    model.embedding.padding_idx = 0 if told == "padding_idx=0" else None
-    finding = found("padding_counted", healthy, check(model, data, **options))
-    share = 1 - mask.sum().item() / mask.numel()
-    assert finding.sentence.startswith(f"{share:.0%} of the positions are padding ({told})")
-    x = model.embedding(tokens).detach().cumsum(1).double()
-    real = x[mask]
-    scale = (real.var(0, correction=0) + 9).sqrt()
-    apart = ((x.flatten(0, 1).mean(0) - real.mean(0)) / scale).square().mean().sqrt()
-    wider = ((x.flatten(0, 1).var(0, correction=0) + 9).sqrt() / scale - 1).square().mean().sqrt()
-    assert finding.number == pytest.approx(float(max(apart, wider)), rel=1e-4)
-
-
-def test_mask_is_cut_as_its_batch_and_a_sample_of_padding_alone_does_not_count():
-    tokens, mask = torch.randint(1, 11, (16, 12)), torch.arange(12) < torch.randint(3, 13, (16,))[:, None]
-    mask[3] = False
-
-    def number(rows, **options):
-        return check(model, (tokens[rows],) * 2, **options)["padding_counted"].number
-
-    for model in (Sequence(nn.BatchNorm1d(8)), Sequence(nn.InstanceNorm1d(8))):
-        model.embedding.weight.data[1] = 4
-        half = slice(8)
-        assert number(slice(16), mask=mask, samples=8) == pytest.approx(number(half, mask=mask[half]))
-    real = mask.any(1)
-    assert number(slice(16), mask=mask) == pytest.approx(number(real, mask=mask[real]), rel=1e-5)
-
-
-def test_norm_that_is_told_what_is_padding_leaves_it_out():
-    class Masked(nn.BatchNorm1d):
-        def forward(self, x, mask):
-            return torch.zeros_like(x).masked_scatter(mask[..., None], super().forward(x[mask]))
-
-    class Net(Sequence):
-        def forward(self, tokens, mask):
-            return self.output(self.norm(self.embedding(tokens), mask))
-
-    tokens = torch.randint(1, 11, (16, 12))
-    mask = torch.arange(12) < torch.randint(3, 13, (16,))[:, None]
-    assert "padding_counted" in check(Net(Masked(8)), {"tokens": tokens, "mask": mask}, mask=mask).healthy
 
 
 def test_subclass_that_turns_its_input_is_not_judged_by_the_last_axis():

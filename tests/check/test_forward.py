@@ -1,29 +1,22 @@
 """Faults of the forward pass, planted in small networks, each beside a healthy twin that stays silent."""
 
-import copy
-
 import pytest
 import torch
-from small_networks import Called, found, rows
+from small_networks import Called, Own, around, found, rows
 from torch import nn
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
 
 from normexp.check.run import check
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    torch.manual_seed(0)
-
-
-def body(*norms):
-    return nn.Sequential(nn.Linear(6, 8), *norms, nn.ReLU(), nn.Linear(8, 3))
+def batch_norm():
+    """One that takes the batch's statistics in eval mode, too."""
+    return nn.BatchNorm1d(8, track_running_stats=False)
 
 
 def test_prediction_depends_on_the_rest_of_the_batch():
-    (x, y), wrong = rows(), body(nn.BatchNorm1d(8, track_running_stats=False))
-    finding = found("batch_in_eval", check(body(nn.BatchNorm1d(8)), (x, y)), check(wrong, (x, y)))
+    (x, y), wrong = rows(), around(batch_norm())
+    finding = found("batch_in_eval", check(around(nn.BatchNorm1d(8)), (x, y)), check(wrong, (x, y)))
     assert finding.layers == ("1",)
     wrong.eval()
     chosen = [i % 16 for i in range(32)]
@@ -31,45 +24,32 @@ def test_prediction_depends_on_the_rest_of_the_batch():
     assert finding.number == pytest.approx(float((one - other).norm() / one.norm()), rel=1e-4)
 
 
-class Centered(nn.Module):
-    """Takes the mean of the batch away, and holds no norm."""
-
-    def __init__(self, running=False):
-        super().__init__()
-        self.register_buffer("stored", torch.zeros(8))
-        self.running = running
-
-    def forward(self, x):
-        return x - (self.stored if self.running and not self.training else x.mean(0))
+def centered(running=False):
+    """Takes the mean of the batch away, and holds no norm; of zeros in eval mode, if it is `running`."""
+    return Own(lambda net, x: x - (x.mean(0) if net.training or not running else 0))
 
 
-class Similar(nn.Module):
-    """Similarities of all samples of a batch, (N, N), each of two samples alone."""
-
-    def __init__(self, part):
-        super().__init__()
-        self.net = part
-
-    def forward(self, x):
-        x = self.net(x)
-        return x @ x.T
+WRAPS = {  # of a network of (N, ..., 1)
+    "plain": lambda net: net,
+    "similarities": lambda net: nn.Sequential(
+        net, Called(lambda x: x @ x.T)
+    ),  # (N, N), each of two samples alone
+    "flat": lambda net: nn.Sequential(net, nn.Flatten(0)),
+}
 
 
-@pytest.mark.parametrize("shape", [(32, 6), (32, 5, 6)])
-@pytest.mark.parametrize("wrap", [lambda net: net, Similar, lambda net: nn.Sequential(net, nn.Flatten(0))])
+@pytest.mark.parametrize(
+    ("wrap", "shape"), [(w, (32, 6)) for w in WRAPS] + [("plain", (32, 5, 6)), ("flat", (32, 5, 6))]
+)
 def test_batch_that_no_norm_mixes_is_seen_in_eval_mode(shape, wrap):
-    if len(shape) == 3 and wrap is Similar:
-        pytest.skip("of rows")
-    x = torch.randn(shape)
-    healthy, wrong = (
-        check(wrap(nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), Centered(running), nn.Linear(8, 1))), x)
-        for running in (True, False)
-    )
-    if len(healthy.not_checked.get("batch_in_eval", "")):  # (N T,)
-        assert shape == (32, 5, 6)
-        assert "each sample" in healthy.not_checked["batch_in_eval"]
+    def result(running):
+        layers = nn.Linear(6, 8), nn.LayerNorm(8), centered(running), nn.Linear(8, 1)
+        return check(WRAPS[wrap](nn.Sequential(*layers)), torch.randn(shape))
+
+    if wrap == "flat" and len(shape) == 3:
+        assert "each sample" in result(True).not_checked["batch_in_eval"]
         return
-    finding = found("batch_in_eval", healthy, wrong)
+    finding = found("batch_in_eval", result(True), result(False))
     assert finding.layers[0].endswith("2")
     assert finding.fix.startswith(f"in the forward of {finding.layers[0]}:")
 
@@ -80,29 +60,25 @@ def test_rows_that_may_be_positions_are_not_called_samples(first):
     assert "positions" in check(layer, torch.randn(6, 8)).not_checked["batch_in_eval"]
     result = check(layer, torch.randn(6, 4, 8))
     assert ("batch_in_eval" in result.healthy) == first, result.not_checked
-    mixing = check(nn.Sequential(layer, Called(lambda x: x - x.mean(0))), torch.randn(6, 4, 8))
+    mixing = check(nn.Sequential(layer, centered()), torch.randn(6, 4, 8))
     assert ("batch_in_eval" in mixing) == first, mixing.not_checked
-
-
-class Draws(nn.Module):
-    def forward(self, x):
-        return F.dropout(x + torch.randn_like(x), 0.5)
 
 
 @pytest.mark.parametrize("norm", [nn.LayerNorm, nn.BatchNorm1d])
 def test_network_that_is_random_in_eval_mode_does_not_depend_on_its_batch(norm):
-    healthy = check(body(norm(8), Draws()), rows())
-    wrong = check(body(norm(8), Draws(), nn.BatchNorm1d(8, track_running_stats=False)), rows())
-    assert found("batch_in_eval", healthy, wrong).layers == ("3",)
-
-
-class Stubborn(nn.BatchNorm1d):
-    def train(self, mode=True):
-        return super().train(True)
+    draws = Called(lambda x: F.dropout(x + torch.randn_like(x), 0.5))
+    healthy = check(around(nn.Sequential(norm(8), draws)), rows())
+    wrong = check(around(nn.Sequential(norm(8), draws, batch_norm())), rows())
+    assert found("batch_in_eval", healthy, wrong).layers == ("1.2",)
 
 
 def test_norm_that_stays_in_training_mode_is_named():
-    finding = found("batch_in_eval", check(body(nn.BatchNorm1d(8)), rows()), check(body(Stubborn(8)), rows()))
+    class Stubborn(nn.BatchNorm1d):
+        def train(self, mode=True):
+            return super().train(True)
+
+    healthy = check(around(nn.BatchNorm1d(8)), rows())
+    finding = found("batch_in_eval", healthy, check(around(Stubborn(8)), rows()))
     assert finding.layers == ("1",)
     assert "stays in training mode" in finding.sentence
 
@@ -122,17 +98,9 @@ def test_nodes_of_a_graph_are_not_called_samples():
     assert "batch_in_eval" in check(Nodes(), batch | {"edges": torch.eye(12)}).healthy
 
 
-def test_norm_is_not_blamed_for_a_layer_that_mixes_the_batch():
-    follows = Called(lambda x: F.batch_norm(x, torch.zeros(8), torch.ones(8), training=x.requires_grad))
-    model = body(follows, Centered())
-    assert check(model, rows())["batch_in_eval"].layers == ("2",)
-    weighed = Weighed(body(nn.BatchNorm1d(8, track_running_stats=False)))  # by one number for all samples
-    assert check(weighed, {"x": rows()[0], "scale": torch.ones(1)})["batch_in_eval"].layers == ("net.1",)
-    none = check(Weighed(body(nn.LayerNorm(8))), {"x": rows()[0], "scale": torch.full((1,), torch.inf)})
-    assert "no number" in none.not_checked["batch_in_eval"]
-
-
 class Weighed(nn.Module):
+    """Multiplied by one number for all samples."""
+
     def __init__(self, net):
         super().__init__()
         self.net = net
@@ -141,85 +109,65 @@ class Weighed(nn.Module):
         return self.net(x) * scale
 
 
-class Silenced(nn.Module):
-    def __init__(self, how, norm=nn.LayerNorm):
-        super().__init__()
-        self.linear, self.norm, self.output, self.how = nn.Linear(6, 8), norm(8), nn.Linear(8, 3), how
+def test_norm_is_not_blamed_for_a_layer_that_mixes_the_batch():
+    follows = Called(lambda x: F.batch_norm(x, torch.zeros(8), torch.ones(8), training=x.requires_grad))
+    model = nn.Sequential(nn.Linear(6, 8), follows, centered(), nn.Linear(8, 3))
+    assert check(model, rows())["batch_in_eval"].layers == ("2",)
+    x, one = rows()[0], torch.ones(1)
+    weighed = check(Weighed(around(batch_norm())), {"x": x, "scale": one})
+    assert weighed["batch_in_eval"].layers == ("net.1",)
+    none = check(Weighed(around(nn.LayerNorm(8))), {"x": x, "scale": one * torch.inf})
+    assert "no number" in none.not_checked["batch_in_eval"]
 
-    def forward(self, x):
-        with torch.set_grad_enabled(self.how != "no_grad"):
-            x = self.norm(self.linear(x))
-        return self.output(x.detach() if self.how == "detach" else x)
+
+def silenced(how):
+    """A network of which no gradient reaches the norm, nor what stands before it."""
+
+    def forward(net, x):
+        with torch.set_grad_enabled(how != "no_grad"):
+            x = net.norm(net.linear(x))
+        return net.output(x.detach() if how == "detach" else x)
+
+    return Own(forward, linear=nn.Linear(6, 8), norm=nn.LayerNorm(8), output=nn.Linear(8, 3))
 
 
 def test_forward_without_gradients():
-    healthy = check(Silenced(""), rows(), loss=F.cross_entropy)
+    healthy = check(silenced(""), rows(), loss=F.cross_entropy)
     for how in ("no_grad", "detach"):
-        finding = found("nothing_learns", healthy, check(Silenced(how), rows(), loss=F.cross_entropy))
+        finding = found("nothing_learns", healthy, check(silenced(how), rows(), loss=F.cross_entropy))
         assert finding.layers == ("norm",)
         assert "4 trained tensors" in finding.sentence
-    frozen = Silenced("no_grad")
+    frozen = silenced("no_grad")
     frozen.linear.requires_grad_(False)
     frozen.norm.requires_grad_(False)
     assert "nothing_learns" in check(frozen, rows()).healthy
 
 
-def test_optimizer_without_the_norms():
-    model = body(nn.LayerNorm(8))
-    every, some = (torch.optim.SGD(p, 0.1) for p in (model.parameters(), [model[0].weight]))
-    healthy = check(model, rows(), optimizer=every)
-    finding = found("not_optimized", healthy, check(model, rows(), optimizer=some))
-    assert finding.layers == ("1.weight", "1.bias")
+def queried(how):
+    """A network with a norm `query` that is called, or of which the weights alone are used, or neither."""
+
+    def forward(net, x):
+        x = net.norm(net.first(x))
+        if how == "called" or (how == "in eval" and not net.training):
+            x = net.query(x + 1)
+        if how == "by its weights":
+            x = F.layer_norm(x + 1, (8,), net.query.weight, net.query.bias)
+        return net.output(x)
+
+    norms = {"norm": nn.LayerNorm(8), "query": nn.LayerNorm(8)}
+    return Own(forward, first=nn.Linear(6, 8), output=nn.Linear(8, 3), **norms)
 
 
-class Idle(nn.Module):
-    def __init__(self, how):
-        super().__init__()
-        self.first, self.norm, self.query, self.output, self.how = (
-            nn.Linear(6, 8), nn.LayerNorm(8), nn.LayerNorm(8), nn.Linear(8, 3), how,
-        )  # fmt: skip
-
-    def forward(self, x):
-        x = self.norm(self.first(x))
-        if self.how == "called" or (self.how == "in eval" and not self.training):
-            x = self.query(x + 1)
-        if self.how == "by its weights":
-            x = F.layer_norm(x + 1, (8,), self.query.weight, self.query.bias)
-        return self.output(x)
-
-
-def test_norm_that_is_never_called():
-    for how in ("called", "in eval", "by its weights"):
-        finding = found("nothing_learns", check(Idle(how), rows()), check(Idle("never"), rows()))
+@pytest.mark.parametrize("how", ["called", "in eval", "by its weights"])
+def test_norm_that_is_never_called(how):
+    finding = found("nothing_learns", check(queried(how), rows()), check(queried("never"), rows()))
     assert finding.layers == ("query",)
     assert "no pass reaches them" in finding.sentence
 
 
-class Checkpointed(nn.Module):
-    def __init__(self, reentrant):
-        super().__init__()
-        self.body, self.output = body(nn.BatchNorm1d(8)), nn.Linear(3, 3)
-        self.reentrant = reentrant
-
-    def forward(self, x):
-        return self.output(checkpoint(self.body, x.requires_grad_(), use_reentrant=self.reentrant))
-
-
-@pytest.mark.parametrize("reentrant", [True, False])
-def test_checkpointed_network_learns_and_stays_as_it_is(reentrant):
-    """A reentrant checkpoint that begins a network gives gradients by `backward` alone. A gradient that is there
-    stays."""
-    model = Checkpointed(reentrant)
-    before = copy.deepcopy(model.state_dict())
-    model.output.weight.grad = torch.ones_like(model.output.weight)
-    assert "nothing_learns" in check(model, rows(), loss=F.cross_entropy).healthy
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    assert torch.equal(model.output.weight.grad, torch.ones_like(model.output.weight))
-    assert all(p.grad is None for p in model.body.parameters())
-
-
 def test_fix_leaves_healthy_norms_alone():
-    model = body(nn.BatchNorm1d(8, momentum=0.05), nn.Tanh(), nn.BatchNorm1d(8, momentum=0.01))
+    norms = nn.BatchNorm1d(8, momentum=0.05), nn.Tanh(), nn.BatchNorm1d(8, momentum=0.01)
+    model = nn.Sequential(nn.Linear(6, 8), *norms)
     finding = check(model, rows(), steps=60)["statistics_cold"]
     assert finding.layers == ("3",)
     exec(finding.fix, {"model": model})

@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 from committed import ROOT
-from small_networks import HandRMS, found, rows
+from small_networks import HandRMS, Own, around, found, rows
 from torch import nn
 from torch.nn import functional as F
 
@@ -41,7 +41,6 @@ def own_network(model, norm):
 @pytest.mark.parametrize("name", [*TIMM, "vit", *OWN[:-1]], ids=str)  # batchnorm shows gpt the future
 @pytest.mark.filterwarnings("ignore")  # of the libraries
 def test_fresh_network_has_no_warning(name):
-    torch.manual_seed(0)
     batch = torch.randn(16, 3, 32, 32), torch.randint(0, 10, (16,))
     network, batch = own_network(*name) if name in OWN else (public_network(name), batch)
     result = check(network, [batch, batch], precision="bf16-mixed", devices=1)
@@ -52,24 +51,18 @@ def test_fresh_network_has_no_warning(name):
     assert len(result.healthy) >= 10
 
 
-class Cell(nn.Module):
+def cell(still):
     """A recurrent cell, whose state starts at 0; `still` keeps it there."""
 
-    def __init__(self, still):
-        super().__init__()
-        self.inputs, self.states, self.norm, self.still = (
-            nn.Linear(6, 8),
-            nn.Linear(8, 8),
-            nn.LayerNorm(8),
-            still,
-        )
-        nn.init.zeros_(self.states.bias)
-
-    def forward(self, x):
+    def forward(net, x):
         h = torch.zeros(len(x), 8)
         for _ in range(4):
-            h = (self.inputs(x) + self.norm(self.states(h * (not self.still)))).tanh()
+            h = (net.inputs(x) + net.norm(net.states(h * (not still)))).tanh()
         return h
+
+    net = Own(forward, inputs=nn.Linear(6, 8), states=nn.Linear(8, 8), norm=nn.LayerNorm(8))
+    nn.init.zeros_(net.states.bias)
+    return net, rows(), {}
 
 
 class AboveOne(HandRMS):
@@ -77,7 +70,7 @@ class AboveOne(HandRMS):
 
     def __init__(self, width):
         super().__init__(width, wide=True)
-        nn.init.zeros_(self.weight)
+        nn.init.uniform_(self.weight, -0.5, 0.5)
 
     def forward(self, x):
         return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * (1 + self.weight)
@@ -95,20 +88,20 @@ class Domains(nn.Module):
         return self.norms[random.randrange(self.drawn) if self.drawn else int(domain[0])](self.linear(x))
 
 
-class Forces(nn.Module):
-    """Energies, and their gradients, which it takes itself."""
+def forces(norm):
+    """Energies, and their gradients, which the network takes itself."""
 
-    def __init__(self, norm):
-        super().__init__()
-        self.net = nn.Sequential(nn.Linear(6, 8), norm, nn.Linear(8, 1))
-
-    def forward(self, x):
-        energy = self.net(x.requires_grad_()).squeeze(-1)
+    def forward(net, x):
+        energy = net.net(x.requires_grad_()).squeeze(-1)
         return energy, torch.autograd.grad(energy.sum(), x, create_graph=True)[0]
+
+    data = torch.randn(8, 6), (torch.randn(8), torch.randn(8, 6))
+    loss = {"loss": lambda y, t: F.mse_loss(y[0], t[0]) + F.mse_loss(y[1], t[1])}
+    return Own(forward, net=around(norm, classes=1)), data, loss
 
 
 def decayed(norm):
-    net = nn.Sequential(nn.Linear(6, 8), norm, nn.Linear(8, 3))
+    net = around(norm)
     return net, rows(), {"optimizer": torch.optim.AdamW(net.parameters(), weight_decay=0.1)}
 
 
@@ -116,14 +109,9 @@ def domains(count, drawn=0):
     return Domains(count, drawn), [(rows()[0], torch.full((32,), i % 2), rows()[1]) for i in range(6)], {}
 
 
-def forces(norm):
-    data = torch.randn(8, 6), (torch.randn(8), torch.randn(8, 6))
-    return Forces(norm), data, {"loss": lambda y, t: F.mse_loss(y[0], t[0]) + F.mse_loss(y[1], t[1])}
-
-
 # finding -> a network of which it has nothing to say, and one beside it that has the fault
 SIDE_BY_SIDE = {
-    "constant_channels": lambda faulty: (Cell(faulty), rows(), {}),
+    "constant_channels": cell,
     "decay_on_norms": lambda faulty: decayed(HandRMS(8, wide=True) if faulty else AboveOne(8)),
     "nothing_learns": lambda faulty: domains(3 if faulty else 2),
     "nothing_learns, drawn": lambda faulty: domains(3, drawn=2 if faulty else 3),
@@ -135,7 +123,6 @@ SIDE_BY_SIDE = {
 
 @pytest.mark.parametrize("case", SIDE_BY_SIDE)
 def test_only_the_network_with_the_fault_is_named(case):
-    torch.manual_seed(0)
     healthy, faulty = (SIDE_BY_SIDE[case](fault) for fault in (False, True))
     results = [check(net, data, **options) for net, data, options in (healthy, faulty)]
     finding = found(case.partition(",")[0], *results)

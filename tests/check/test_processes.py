@@ -7,10 +7,10 @@ import subprocess
 import sys
 
 import pytest
-import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
 from pytorch_lightning.strategies import DDPStrategy
+from small_networks import Lit, fit
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -18,30 +18,16 @@ from normexp.check import CheckNorms
 from normexp.check.run import check
 
 
-class Lit(pl.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
-
-    def training_step(self, batch, index):
-        return self.net(batch).square().mean()
-
-    def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), 0.01)
-
-
 def fitted(broadcast: bool) -> dict:
     """What CheckNorms finds before the first batch, and how far the running means are apart after some."""
     torch.manual_seed(0)
-    module, callback = Lit(), CheckNorms()
-    trainer = pl.Trainer(
-        max_steps=3, accelerator="cpu", devices=2, logger=False, enable_checkpointing=False, callbacks=[callback],
-        use_distributed_sampler=False, enable_progress_bar=False, enable_model_summary=False,
-        strategy=DDPStrategy(process_group_backend="gloo", broadcast_buffers=broadcast),
-    )  # fmt: skip
+    module = Lit(nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)))
+    callback = CheckNorms()
     rank = int(os.environ["RANK"])
     batches = [torch.randn(8, 4) + 5 * rank for _ in range(4)]
-    trainer.fit(module, torch.utils.data.DataLoader(batches, batch_size=None))
+    strategy = DDPStrategy(process_group_backend="gloo", broadcast_buffers=broadcast)
+    options = {"max_steps": 3, "devices": 2, "use_distributed_sampler": False, "strategy": strategy}
+    fit(module, [callback], torch.utils.data.DataLoader(batches, batch_size=None), None, **options)
     mean = module.net[1].running_mean
     both = [torch.empty_like(mean) for _ in range(2)]
     dist.all_gather(both, mean)

@@ -2,21 +2,19 @@
 
 import json
 import re
-import sys
 
 import pytest
 import torch
-from committed import ROOT
+from check_faults import tried
+from faults_of_structure import FAULTS
+from forked import ROOT
 
 from normexp.check.run import check
-
-sys.path.insert(0, str(ROOT / "scripts" / "research"))
-from faults_of_structure import FAULTS
 
 NETWORKS, ROWS = (
     json.loads((ROOT / "docs" / "data" / f"check_{name}.json").read_text()) for name in ("rates", "faults")
 )
-FOUND = {row["thread"] for row in ROWS if row["found"]}
+FOUND = {row["thread"]: row["mended"] for row in ROWS if row["found"]}
 PAGE = (ROOT / "docs" / "check.md").read_text()
 
 
@@ -49,10 +47,11 @@ def test_page_tells_the_rates():
     "case", [case for case in FAULTS if case.thread in FOUND], ids=lambda case: case.thread
 )
 @pytest.mark.filterwarnings("ignore")  # of float16 on a processor
-def test_fault_is_found(case):
-    torch.manual_seed(0)
-    model, data, options = case.build()
-    assert case.id in check(model, data, **options)
+def test_fault_is_found_and_mended(case):
+    """At the right layer, and by the printed fix, which brings no new warning."""
+    again = tried(case, False)
+    assert again["found"]
+    assert again["mended"] == FOUND[case.thread], again
 
 
 def test_running_statistics_that_are_none():

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from committed import CLAIMS, ROOT, TRAINED, altered
 from forked import forked
+from refusals import refused
 from test_broken_claims import GOOD, HEAD, line
 
 from normexp.claims.conclude import conclude
@@ -31,8 +32,7 @@ def test_every_seed_claim_is_a_file_or_covered_by_one():
 def test_every_claim_has_a_plan():
     for claim in CLAIMS.values():
         assert claim.seconds * claim.values > 0
-        if claim.function:
-            assert callable(law(claim.function))
+        assert not claim.function or callable(law(claim.function))
 
 
 @pytest.mark.integration
@@ -68,26 +68,33 @@ def check(claim):
 def test_selection_by_id_name_cover_glob_and_kind():
     ids = lambda text: [claim.id for claim in select(CLAIMS, text)]  # noqa: E731
     assert ids("S03") == ids("correction_is_alias") == ["S03"]
-    assert ids("S37") == ["S37", "S37a", "S37b"]
     assert ids("rescaling_invariance") == ["S37"]
     assert set(ids("S03,S40*")) == {"S03", "S40", "S40a"}
     assert len(ids("all")) == len(CLAIMS)
-    assert all(claim.evidence == "initialization" for claim in select(CLAIMS, "initialization"))
-    with pytest.raises(ValueError, match=r"nearest: .*batch_size_dependence"):
-        select(CLAIMS, "batch_size_dependance")
-    with pytest.raises(ValueError, match="names no claim"):
-        select(CLAIMS, ",")
-    assert {claim.id for claim in select(CLAIMS, "batchnorm_*")} == {
-        name for name, claim in CLAIMS.items() if claim.name.startswith("batchnorm_")
-    }
+    assert all(CLAIMS[name].evidence == "initialization" for name in ids("initialization"))
+    named = {name for name, claim in CLAIMS.items() if claim.name.startswith("batchnorm_")}
+    assert set(ids("batchnorm_*")) == named
+    with refused(r"nearest: .*batch_size_dependence"):
+        ids("batch_size_dependance")
+    with refused("names no claim"):
+        ids(",")
+
+
+@pytest.mark.parametrize(
+    ("word", "ids"), [("Q1", ["Q1", "Q1a", "Q1z", "Q1ab"]), ("QA1", ["QA1b"]), ("mine", ["mine"])]
+)
+def test_an_id_brings_all_its_halves_and_names_keep_their_letters(word, ids):
+    names = ["Q1", "Q1a", "Q1z", "Q1ab", "Q11", "QA1b", "mine"]
+    claims = {name: altered(CLAIMS["S29"], id=name, name=f"n{name}") for name in names}
+    assert [claim.id for claim in select(claims, word)] == ids
 
 
 def test_the_glob_of_a_study_names_no_claim_of_the_project():
-    pages = [path.read_text() for path in ROOT.glob("docs/studies/*/README.md")]
-    globs = re.findall(r"claim='(\w\*)'", "".join(pages))
+    pages = "".join(path.read_text() for path in ROOT.glob("docs/studies/*/README.md"))
+    globs = re.findall(r"claim='(\w\*)'", pages)
     assert len(globs) >= 7
     for glob in globs:
-        with pytest.raises(ValueError, match="no such claim"):
+        with refused("no such claim"):
             select(CLAIMS, glob)
 
 
@@ -102,30 +109,20 @@ def test_every_way_to_write_the_id_of_a_paper(word):
 def test_the_id_of_a_paper_brings_its_claims_and_no_others(capsys, monkeypatch, tmp_path):
     found = {claim.id for claim in select(CLAIMS, "2002.04745")}
     assert found == {name for name, claim in CLAIMS.items() if "Xiong et al. 2020" in claim.source}
-    assert {claim.id for claim in select(CLAIMS, "2402.17762")} == {"P28"}
-    with pytest.raises(ValueError, match=r"claim=1234\.56789: no claim has this paper as its source"):
+    with refused(r"claim=1234\.56789: no claim has this paper as its source"):
         select(CLAIMS, "1234.56789")
     monkeypatch.setenv("NORMEXP_DATA", str(tmp_path))  # also where the data of a claim are not here
     assert run("verify", ["claim=2402.17762", "--plan", "evidence=none"]) == 2
     assert "tinyshakespeare.txt.gz: No such file or directory; give a text file" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["mine", "law", "S06", "2503.10622"])
+@pytest.mark.parametrize("name", ["law", "S06", "2503.10622"])
 def test_a_path_stands_for_the_claim_in_it_whatever_its_name(name, tmp_path):
     path = tmp_path / f"{name}.yaml"
     path.write_text(GOOD)
     assert own_claims(f"S37, {path}")[0] == f"S37,{name}"
     (claim,), left_out = find(str(path))
     assert (claim.id, claim.sentence, left_out) == (name, "s", [])
-
-
-def test_an_id_brings_all_its_halves_and_names_keep_their_letters():
-    names = ["Q1", "Q1a", "Q1z", "Q1ab", "Q11", "QA1b", "mine"]
-    claims = {name: altered(CLAIMS["S29"], id=name, name=f"n{name}") for name in names}
-    ids = lambda text: [claim.id for claim in select(claims, text)]  # noqa: E731
-    assert ids("Q1") == ["Q1", "Q1a", "Q1z", "Q1ab"]
-    assert ids("QA1") == ["QA1b"]
-    assert ids("mine") == ["mine"]
 
 
 def test_a_claim_judged_anew_takes_seeds_of_its_own_and_says_why():
@@ -143,21 +140,22 @@ def test_command_writes_the_verdict_and_exits_zero_for_any(tmp_path):
     assert (tmp_path / "S29" / "figure.png").stat().st_size > 1000
 
 
-def test_command_lists_claims_and_the_nearest_of_an_unknown_one(tmp_path, capsys):
+def test_command_lists_claims(capsys):
     assert run("verify", ["--help"]) == 0
     listed = capsys.readouterr().out
     assert all(f"  {claim} " in listed for claim in CLAIMS)
-    assert run("verify", ["claim=S99", f"out={tmp_path / 'none'}"]) == 2
-    assert capsys.readouterr().err.startswith("Error: claim=S99: no such claim; nearest: S")
-    assert not (tmp_path / "none").exists()
 
 
-@pytest.mark.parametrize("argument", ["claim=", "S37", "seed=3", "budget=full", "bank=huge", "page=docs"])
-def test_mistakes_on_the_command_line_are_one_line(argument, tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [("claim=", ""), ("claim=S99", ": no such claim; nearest: S"), ("S37", ""), ("seed=3", ""), ("budget=full", ""),
+     ("bank=huge", ""), ("page=docs", "")],
+)  # fmt: skip
+def test_mistakes_on_the_command_line_are_one_line(argument, said, tmp_path, capsys):
     assert run("verify", [argument, f"out={tmp_path / 'none'}"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"Error: {argument}")
-    assert said.count("\n") == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"Error: {argument}{said}")
+    assert told.count("\n") == 1
     assert not (tmp_path / "none").exists()
 
 
@@ -175,11 +173,9 @@ def test_a_claim_of_a_logged_metric_in_an_empty_folder(tmp_path, monkeypatch, ca
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.yaml").write_text(line("seeds: 5", HEAD) + LOGGED)
     assert run("verify", ["claim=mine.yaml", "--workers", "0"]) == 0
-    found = json.loads((tmp_path / "outputs/claims/mine/verdict.json").read_text())
-    rows = pd.read_csv(tmp_path / "outputs/claims/mine/evidence.csv").pivot(
-        index="seed", columns="arm", values="value"
-    )
-    effect = (rows["fast"] - rows["slow"]).mean()
-    assert found["effect"] == pytest.approx(effect)
-    assert (found["verdict"] == "holds here") == (found["interval"][1] < -0.05)
     assert "fast" in capsys.readouterr().out
+    out = tmp_path / "outputs/claims/mine"
+    found = json.loads((out / "verdict.json").read_text())
+    rows = pd.read_csv(out / "evidence.csv").pivot(index="seed", columns="arm", values="value")
+    assert found["effect"] == pytest.approx((rows["fast"] - rows["slow"]).mean())
+    assert (found["verdict"] == "holds here") == (found["interval"][1] < -0.05)

@@ -12,17 +12,17 @@ from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.cell import labels_of
 
 
-def test_a_claim_over_settings_reads_cells_of_the_bank_and_its_own(tmp_path):
-    text = line("paper_effect: {value: 10.6 points, where: table 2, size: large, effect: 0.4}", OVER)
+def test_a_claim_over_settings_reads_cells_of_its_bank_shipped_ones_and_its_own(tmp_path):
+    effect = {"value": "10.6 points", "where": "table 2", "size": "large", "effect": 0.4}
+    settings = "[x, digits_mlp, {deep: [model=mlp, data=digits, model.depth=12]}]"
+    text = line(f"settings: {settings}\npaper_effect: {effect}", OVER)
     claim = read(text, tmp_path)
-    assert {name: cell.overrides for name, cell in claim.cells.items()} == {
-        "x": ("model=mlp", "data=digits"),
-        "deep": ("model=mlp", "data=digits", "model.depth=12"),
-    }
-    assert claim.paper_effect == {"value": "10.6 points", "where": "table 2", "size": "large", "effect": 0.4}
-    assert claim.manipulation.comparison == Comparison(kind="smaller", arm="a", baseline="b")
-    assert (claim.drawn, claim.values) == (False, 2 * 10 * 2)
+    assert (list(claim.cells), claim.drawn, claim.values) == (["x", "digits_mlp", "deep"], False, 3 * 10 * 2)
+    assert claim.cells["x"].overrides == ("model=mlp", "data=digits")
+    assert claim.cells["deep"].overrides == ("model=mlp", "data=digits", "model.depth=12")
     assert claim.cells["deep"].labels == {"data": "digits", "model": "MLP"}
+    assert claim.paper_effect == effect
+    assert claim.manipulation.comparison == Comparison(kind="smaller", arm="a", baseline="b")
 
 
 def test_labels_are_what_a_scope_says():
@@ -43,10 +43,6 @@ def test_a_label_is_of_the_setting_only_where_the_claim_leaves_it_alone():
     assert claim.labels_in(labels | {"updates": "90"}) == {
         "model": "CNN", "data": "MNIST", "activation": "tanh", "depth": "8",
     }  # fmt: skip
-
-
-def test_shipped_cells_are_known_to_all(tmp_path):
-    assert list(read(line("settings: [y, digits_mlp]", OVER), tmp_path).cells) == ["y", "digits_mlp"]
 
 
 def test_another_bank_of_the_project_takes_the_place_of_settings_that_it_lacks():

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from committed import CLAIMS, altered
+from refusals import refused
 from scipy import stats
 from tables import spread, table_of
 
@@ -78,10 +79,12 @@ def test_trend_is_the_slope_over_the_factor_minus_a_number(kind, slope, target, 
 
 def test_trend_of_a_baseline_is_subtracted_and_order_of_rows_does_not_matter():
     factors = [8, 2, 4]
-    a = [[3.0 * f + seed for f in factors] for seed in range(5)]
-    b = [[2.0 * f for f in factors] for _ in range(5)]
-    table = table_of({"a": a, "b": b}, factors).sample(frac=1, random_state=0)
-    found = judge(table, [Comparison(kind="increasing", arm="a", baseline="b")])[0]
+    arms = {
+        "a": [[3.0 * f + seed for f in factors] for seed in range(5)],
+        "b": [[2.0 * f for f in factors]] * 5,
+    }
+    table = table_of(arms, factors).sample(frac=1, random_state=0)
+    (found,) = judge(table, [Comparison(kind="increasing", arm="a", baseline="b")])
     assert found.effect == pytest.approx(1.0)
 
 
@@ -100,22 +103,16 @@ def test_p_value_is_scipys_and_agrees_with_the_interval():
     low, _ = estimate.interval(0.9)
     assert estimate.p_within([(low, math.inf)]) == pytest.approx(0.1)
     assert estimate.p_within([(-math.inf, 0)]) == 1.0
-
-
-def test_equal_effects_have_no_error_and_none_have_no_mean():
     assert SeedMean.of(np.array([0.1, 0.1, 0.1])).error == 0  # whatever the rounding of their mean
     nothing = SeedMean.of(np.array([]))
     assert math.isnan(nothing.effect)
     assert nothing.interval(0.95) == (-math.inf, math.inf)
 
 
-def test_a_value_without_a_logarithm_is_refused():
-    with pytest.raises(ValueError, match="a value of 0 or below has no logarithm"):
+def test_what_decides_nothing_is_refused():
+    with refused("a value of 0 or below has no logarithm"):
         one({"a": [1.0, 2.0, 0.0, 1.0, 1.0], "b": [1.0] * 5}, altered(GREATER, log=True))
-
-
-def test_a_missing_run_decides_nothing():
-    with pytest.raises(ValueError, match="arms have other seeds; a missing run decides nothing"):
+    with refused("arms have other seeds; a missing run decides nothing"):
         judge(table_of({"a": spread(1.0, 0.1), "b": ZERO}).iloc[1:], [GREATER])
 
 
@@ -123,7 +120,7 @@ def test_one_counterexample_refutes_a_universal_sentence():
     values = {"a": [0.0] * 7 + [1.0]}
     found = one(values, Comparison(kind="every", at_most=0.5))
     assert (found.word, found.effect, found.interval) == ("refuted", 1.0, (0.0, 1.0))
-    assert "seed 7" in note_of_values(found)
+    assert note_of_values(found) == "1 of 8 cases fail, the worst: a, seed 7"
     assert one(values, Comparison(kind="every", at_most=1.0)).word == "supported"
     assert one({"a": [*ZERO[:7], math.nan]}, Comparison(kind="every", at_most=1)).word == "refuted"
 
@@ -146,16 +143,13 @@ def test_a_value_at_the_end_of_its_tolerance_is_no_counterexample(tenths):
 
 
 def test_holm_is_the_step_down_rule_and_belongs_to_one_claim():
-    p = [0.01, 0.04, 0.03]
-    assert holm(p) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     many = [*np.random.default_rng(0).random(30), 0.5, 0.5]
     # By the rule itself: reject from the smallest on until the first that is too large.
     for level in (*many, 0.001):
-        rejected = set()
-        for index, place in enumerate(np.argsort(many, kind="stable")):
-            if many[place] > level / (len(many) - index):
-                break
-            rejected.add(place)
+        order = sorted(range(len(many)), key=many.__getitem__)
+        kept = (index for index, place in enumerate(order) if many[place] > level / (len(many) - index))
+        rejected = {*order[: next(kept, len(many))]}
         assert {place for place, value in enumerate(holm(many)) if value <= level} == rejected
     # p = .025 for a against b
     table = table_of({"a": spread(1.0, 1.0), "b": ZERO, "c": spread(0.9, 1.0)[::-1]})
@@ -202,20 +196,13 @@ RATIO = {"baseline": None, "target": 0.9, "log": True}
 @pytest.mark.parametrize(
     ("comparison", "measure", "numbers", "effect", "asked"),
     [
-        ({"kind": "smaller", "margin": 0.105, "log": True}, "loss", (0.0232, -0.1145, 0.1639),
-         "a 2.3% higher than none (11% lower to 18% higher)", "more than 10% lower"),
-        ({"kind": "equivalent", "margin": 0.01}, "share of errors", (0.002, -0.003, 0.007),
-         "a 0.2 points higher than none (0.3 points lower to 0.7 points higher)", "no difference beyond 1 point"),
         ({"kind": "greater", "margin": 0.5, "log": True}, "loss", (2.3, 1.1, 3.0),
          "a 9.97 times as high as none (3 to 20.1 times as high)", "more than 65% higher"),
         ({"kind": "smaller", "margin": 2}, "steps", (-8, -math.inf, math.inf),
          "a 8 steps fewer than none (no interval)", "more than 2 steps fewer"),
-        ({"kind": "flat", "target": -0.3466, "margin": 0.1, "baseline": None}, "loss", (0.01, -0.02, 0.04),
-         "slope of a against -0.3466: 0.01 (-0.02 to 0.04)", "a slope of -0.3466 within 0.1"),
         ({"kind": "greater", "margin": 0.999}, "share of x", (1, 0.99992, 1.0001),
          "a 100 points higher than none (100 to 100 points higher)", "more than 100 points higher"),
         # A ratio to a number names the number.
-        ({**RATIO, "kind": "greater"}, "loss", (0, -0.1, 0.1), "a 0.9 (0.814 to 0.995)", "greater than 0.9"),
         ({**RATIO, "kind": "smaller", "margin": 0.05}, "loss", (0, -0.1, 0.1), "a 0.9 (0.814 to 0.995)",
          "smaller than 0.9 by more than 4.9%"),
         ({**RATIO, "kind": "greater", "margin": 0.05}, "loss", (0, -0.1, 0.1), "a 0.9 (0.814 to 0.995)",
@@ -225,6 +212,7 @@ RATIO = {"baseline": None, "target": 0.9, "log": True}
     ],
 )  # fmt: skip
 def test_an_effect_and_its_question_in_words(comparison, measure, numbers, effect, asked):
+    """Where no paragraph of tests/frozen has them."""
     compared = Comparison(**{"arm": "a", "baseline": "none", **comparison})
     assert stated(compared, measure, numbers[0], numbers[1:]) == effect
     assert question(compared, measure) == asked

@@ -1,12 +1,14 @@
 """What a run recorded is no part of its identity: reached, never reached and not looked for are three values."""
 
 import math
+import re
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from committed import CLAIMS, altered
+from refusals import refused
 
 from normexp.claims.evidence import table
 from normexp.claims.evidence.disk import DiskRuns, complete_cells, overrides_of, row_of
@@ -28,36 +30,46 @@ VALIDATIONS = "step,epoch,seconds,metric,value\n" + "".join(
 )
 
 
-def test_a_target_is_reached_never_reached_or_not_looked_for():
-    row = row_of(SUMMARY | {"convergence": {"steps_to_0.9": None, "steps_to_0.8": 40}})
+def test_a_row_has_its_targets_its_commit_and_whether_its_tree_was_changed():
+    """A target is reached, never reached or not looked for."""
+    convergence = {"steps_to_0.9": None, "steps_to_0.8": 40, "auc": 0.5}
+    told = {"checkout": {"commit": "c0ffee", "dirty": False}, "first": {"started": "then"}}
+    row = row_of(SUMMARY | {"convergence": convergence} | told)
     assert (row["steps_to_0.9"], row["steps_to_0.8"]) == (math.inf, 40.0)
     assert math.isnan(row["steps_to_0.5"])
-
-
-@pytest.mark.parametrize("dirty", [False, True])
-def test_a_row_has_the_commit_and_whether_its_tree_was_changed(dirty):
-    told = {"checkout": {"commit": "c0ffee", "dirty": dirty}, "first": {"started": "then"}}
-    row = row_of(SUMMARY | {"convergence": {"auc": 0.5}} | told)
-    assert (row["commit"], row["dirty"], row["started"]) == ("c0ffee", dirty, "then")
+    assert (row["commit"], row["dirty"], row["started"]) == ("c0ffee", False, "then")
     assert (row["auc"], row["test_accuracy"], row["numerics"]) == (0.5, 0.7, 1)
     alone = row_of(SUMMARY | {"convergence": {}})
     assert (alone["commit"], alone["dirty"], alone["started"]) == ("", True, SUMMARY["finished"])
 
 
-def test_rows_of_this_disk_have_their_own_seed_and_arms_share_a_run(tmp_path, monkeypatch):
+KEYS = ["setting", "arm", "level", "overrides", "seed", "lr"]
+
+
+@pytest.fixture
+def disk(tmp_path, monkeypatch):
+    """Runs of a claim that lie in `tmp_path/SEED`, whose metrics.csv and convergence are given by seed."""
+
+    def disk(logged, convergence, **changes):
+        made = DiskRuns(altered(CLAIMS["P14"], manipulation=None, **changes), tmp_path)
+        for seed, text in logged.items():
+            (tmp_path / str(seed)).mkdir()
+            (tmp_path / str(seed) / "metrics.csv").write_text(text)
+        place = lambda grid: [SimpleNamespace(folder=tmp_path / str(seed)) for seed in grid["seed"]]  # noqa: E731
+        monkeypatch.setattr(made, "specs", place)
+        monkeypatch.setattr(f"{DISK}.read_summary", lambda folder: SUMMARY | {"convergence": convergence})
+        monkeypatch.setattr(f"{DISK}.load_test_examples", lambda folder: SimpleNamespace(right=np.ones(12)))
+        return made
+
+    return disk
+
+
+def test_rows_of_this_disk_have_their_own_seed_and_arms_share_a_run(disk):
     metrics = {"a": "logged/one/*", "b": "logged/two/*"}
-    claim = altered(CLAIMS["P14"], cells={}, metric=metrics, arms={"a": [], "b": []}, manipulation=None)
+    logged = {n: f"step,epoch,seconds,metric,value\n1,1,1,one/x,{n}\n1,1,1,two/x,{n}0\n" for n in (3, 4)}
     rows = [("", arm, "", "norm=none", seed, math.nan) for arm in "ab" for seed in (3, 4)]
-    grid = pd.DataFrame(rows, columns=["setting", "arm", "level", "overrides", "seed", "lr"])
-    disk = DiskRuns(claim, tmp_path)
-    folders = {seed: SimpleNamespace(folder=tmp_path / str(seed)) for seed in (3, 4)}
-    monkeypatch.setattr(disk, "specs", lambda grid: [folders[seed] for seed in grid["seed"]])
-    for seed in (3, 4):
-        folders[seed].folder.mkdir()
-        rows = f"step,epoch,seconds,metric,value\n1,1,1,one/x,{seed}\n1,1,1,two/x,{seed}0\n"
-        (folders[seed].folder / "metrics.csv").write_text(rows)
-    monkeypatch.setattr(f"{DISK}.read_summary", lambda folder: SUMMARY | {"convergence": {}})
-    found = disk.read(grid)
+    of = disk(logged, {}, cells={}, metric=metrics, arms={"a": [], "b": []})
+    found = of.read(pd.DataFrame(rows, columns=KEYS))
     assert found["seed"].tolist() == [3, 4]
     assert found[["answers", "late_gain"]].isna().all(axis=None)
     assert found[[*metrics.values()]].to_numpy().tolist() == [[3.0, 30.0], [4.0, 40.0]]
@@ -72,16 +84,11 @@ def test_rows_of_this_disk_have_their_own_seed_and_arms_share_a_run(tmp_path, mo
         ("convergence/steps_to_0.8", {}, "steps_to_0.8", 40.0),  # by its validations
     ],
 )
-def test_a_row_has_what_the_claim_reads(metric, convergence, column, value, tmp_path, monkeypatch):
-    (tmp_path / "metrics.csv").write_text(VALIDATIONS)
+def test_a_row_has_what_the_claim_reads(metric, convergence, column, value, disk):
     cell = BankCell(name="x", overrides=(), draw="mlp 1")
-    disk = DiskRuns(altered(CLAIMS["P14"], metric=metric, manipulation=None, cells={"x": cell}), tmp_path)
-    monkeypatch.setattr(disk, "specs", lambda grid: [SimpleNamespace(folder=tmp_path)])
-    monkeypatch.setattr(f"{DISK}.read_summary", lambda folder: SUMMARY | {"convergence": convergence})
-    monkeypatch.setattr(f"{DISK}.load_test_examples", lambda folder: SimpleNamespace(right=np.ones(12)))
-    arm = next(iter(disk.claim.arms))
-    names = ["setting", "arm", "level", "overrides", "seed", "lr"]
-    found = disk.read(pd.DataFrame([("x", arm, "", "norm=none", 3, 0.1)], columns=names))
+    of = disk({3: VALIDATIONS}, convergence, metric=metric, cells={"x": cell})
+    arm = next(iter(of.claim.arms))
+    found = of.read(pd.DataFrame([("x", arm, "", "norm=none", 3, 0.1)], columns=KEYS))
     assert found[column].tolist() == [value]
     assert found["late_gain"].tolist() == [pytest.approx(0.5)]  # from 0.6 wrong at step 20 to 0.3
 
@@ -112,22 +119,19 @@ def test_cells_are_completed_where_runs_are_trained():
 def test_what_a_run_did_not_look_for_is_in_its_validations(tmp_path):
     (tmp_path / "metrics.csv").write_text(VALIDATIONS)
     assert [steps_to(tmp_path, target) for target in (0.3, 0.4, 0.7, 0.9)] == [20, 20, 40, math.inf]
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "metrics.csv").write_text("step,epoch,seconds,metric,value\n1,1,1,lr,1\n")
-    with pytest.raises(ValueError, match=r"steps_to_0\.9: .* wrote down no validation"):
-        steps_to(other, 0.9)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "metrics.csv").write_text("step,epoch,seconds,metric,value\n1,1,1,lr,1\n")
+    with refused(r"steps_to_0\.9: .* wrote down no validation"):
+        steps_to(tmp_path / "other", 0.9)
 
 
 @pytest.mark.parametrize(
     "word", ["accuracies=[0.5]", "log_every_n_steps=1", "monitor=full", "monitor.a.every_n_steps=2"]
 )
 def test_runs_that_record_something_else_lie_in_a_folder_of_their_own(word, tmp_path):
-    plain, other = (
-        set(overrides_of("\n".join(words), tmp_path)) for words in (["norm=none"], ["norm=none", word])
-    )
-    assert "name=runs" in plain
-    assert [len(part) for part in other if part.startswith("name=watched-")] == [len("name=watched-") + 8]
+    assert "name=runs" in overrides_of("norm=none", tmp_path)
+    (name,) = (part for part in overrides_of(f"norm=none\n{word}", tmp_path) if part.startswith("name="))
+    assert re.fullmatch(r"name=watched-.{8}", name)
 
 
 @pytest.mark.parametrize("metric", ["logged/turn/*", "convergence/auc"])
@@ -135,21 +139,22 @@ def test_a_kept_run_counts_only_where_it_recorded_what_a_claim_reads(tmp_path, m
     claim = altered(CLAIMS["P14"], metric=metric, arms={"a": [], "b": []}, manipulation=None)
     grid = pd.DataFrame({"arm": ["a"] * 3, "overrides": ["x", "y", "z"], "seed": 0, "lr": math.nan})
     runs = grid.drop(columns="arm").assign(status=["completed", "completed", "diverged"], asked_by="P01:1")
-    known = {metric.removeprefix("convergence/"): [1.0, math.nan, math.nan]}
-    monkeypatch.setattr(table, "runs_in", lambda evidence: runs.assign(**known))
-    assert read(tmp_path, grid, claim)["overrides"].tolist() == ["x", "z"]
-    monkeypatch.setattr(table, "runs_in", lambda evidence: runs)
-    assert read(tmp_path, grid, claim)["overrides"].tolist() == ["z"]
-    assert read(tmp_path, grid, altered(claim, metric="test/error"))["overrides"].tolist() == ["x", "y", "z"]
+    known = runs.assign(**{metric.removeprefix("convergence/"): [1.0, math.nan, math.nan]})
+    for kept, own, found in (
+        (known, claim, "xz"),
+        (runs, claim, "z"),
+        (runs, altered(claim, metric="test/error"), "xyz"),
+    ):
+        monkeypatch.setattr(table, "runs_in", lambda evidence, kept=kept: kept)
+        assert read(tmp_path, grid, own)["overrides"].tolist() == [*found]
 
 
 def test_runs_of_the_claims_own_protocol_come_first_then_those_of_a_bank(tmp_path, monkeypatch):
     """Those of an earlier protocol count like any others."""
     claim = altered(CLAIMS["P14"], metric="test/error", arms={"a": []})
     tags = ["P14:00000000", "bank:drawn bank:texts", f"P01:1 {evidence_tag(claim)}"]
-    runs = pd.DataFrame(
-        {"overrides": "x", "seed": 0, "lr": math.nan, "status": "completed", "asked_by": tags}
-    )
+    same = {"overrides": "x", "seed": 0, "lr": math.nan, "status": "completed"}
+    runs = pd.DataFrame(same | {"asked_by": tags})
     for last in (3, 2, 1):
         monkeypatch.setattr(table, "runs_in", lambda evidence, last=last: runs[:last])
         found = read(tmp_path, runs[:1].assign(arm="a"), claim, runs[:1].assign(asked_by="disk"))
@@ -170,14 +175,12 @@ def test_a_run_failed_that_diverged_guessed_or_lost_more_than_ten_times_a_guess(
         ("completed", 0.21, 2.0, 2.0, False),  # so many of 100 right by chance: 0.08%
         ("completed", 0.2, 2.0, 2.0, True),  # 0.2%
     ]  # fmt: skip
-    names = ["status", "val_accuracy", "train_loss", "val_loss", "failed"]
-    runs = pd.DataFrame(rows, columns=names)
+    runs = pd.DataFrame(rows, columns=["status", "val_accuracy", "train_loss", "val_loss", "failed"])
     assert failed_runs(runs, KNOWN).tolist() == runs["failed"].tolist()
     alone = failed_runs(runs, altered(KNOWN, draw=""))
     assert alone.tolist() == [False, True, False, False, False, True, False, True]
-    bare = BankCell(name="bare", overrides=("model=mlp", "data=digits"))
-    with pytest.raises(ValueError, match=r"setting=bare: its facts are not known; write facts: \{validation"):
-        failed_runs(runs, bare)
+    with refused(r"setting=bare: its facts are not known; write facts: \{validation"):
+        failed_runs(runs, BankCell(name="bare", overrides=("model=mlp", "data=digits")))
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,11 @@ from scipy import optimize, special
 from normexp.claims.judge.comparison import Comparison, practical_margin
 from normexp.claims.judge.estimate import median_interval, p_of_share, share_interval
 from normexp.claims.judge.moderators import SIDES
-from normexp.claims.judge.outcomes import Failures, Outcomes, Setting
+from normexp.claims.judge.outcomes import Outcomes, Setting
 from normexp.claims.judge.over_settings import judge_settings
 from normexp.claims.judge.settings_count import count, is_near_margin, number_in, word_of
 from normexp.claims.judge.verdict import Registered, Trained
 from normexp.claims.spec.bank import load_bank
-from normexp.claims.units import ends
 from normexp.claims.words import note, paragraph, scope, with_scope
 
 FEWER = Comparison(kind="smaller", arm="a", baseline="b", log=True, margin=0.1)
@@ -42,8 +41,9 @@ def family(effects) -> list[Setting]:
 
 def claim(*comparisons, **options):
     """A claim over drawn settings; `first=0` over hand-picked ones."""
-    own = {"comparisons": list(comparisons), "manipulation": None, "first": 6} | options
-    return altered(CLAIMS["P10"], **own)
+    return altered(
+        CLAIMS["P10"], **{"comparisons": [*comparisons], "manipulation": None, "first": 6} | options
+    )
 
 
 def judge(settings, claim, **options):
@@ -54,14 +54,12 @@ def judge(settings, claim, **options):
 def test_the_interval_of_a_share_is_where_the_binomial_tails_are(k, n):
     """Found by bisection on the tail of the binomial distribution, summed term by term."""
 
-    def at_least(p: float) -> float:
-        return sum(special.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(k, n + 1))
+    def end(counts) -> float:
+        tail = lambda p: sum(special.comb(n, i) * p**i * (1 - p) ** (n - i) for i in counts) - 0.025  # noqa: E731
+        return optimize.brentq(tail, 1e-12, 1 - 1e-12)
 
-    def at_most(p: float) -> float:
-        return sum(special.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(k + 1))
-
-    low = optimize.brentq(lambda p: at_least(p) - 0.025, 1e-12, 1 - 1e-12) if k else 0.0
-    high = optimize.brentq(lambda p: at_most(p) - 0.025, 1e-12, 1 - 1e-12) if k < n else 1.0
+    low = end(range(k, n + 1)) if k else 0.0
+    high = end(range(k + 1)) if k < n else 1.0
     assert share_interval(k, n, 0.95) == pytest.approx((low, high))
 
 
@@ -106,33 +104,28 @@ def test_words_from_counts_of_drawn_settings(holds, n, word):
     assert found.p == p_of_share(holds, n)
 
 
-def test_a_list_that_somebody_chose_makes_no_word_however_long():
-    found = judge(family([1.0] * 60), claim(MORE, first=0))
-    assert (found.word, found.p, found.effect, found.interval) == ("counted", None, None, None)
-    assert with_scope(found) == "beyond the margin in 60 of 60 hand-picked settings"
-
-
-@pytest.mark.parametrize(("n", "needed"), [(5, 6), (23, 24), (3, 4)])
-def test_fewer_drawn_settings_than_were_asked_for_make_no_word(n, needed):
-    found = judge(family([1.0] * n), claim(MORE, first=needed), registered=ROW)
-    assert (found.word, found.p, note(found)) == ("begun", None, "")
-    assert with_scope(found) == f"begun: {n} of {needed} drawn settings are finished"
-    assert "beyond" not in paragraph(found)
-
-
-def test_a_claim_that_asks_for_too_few_settings_is_counted_and_says_so():
-    found = judge(family([1.0] * 4), claim(MORE, first=4), registered=ROW)
-    assert (found.word, found.p) == ("counted", None)
-    assert with_scope(found) == "beyond the margin in 4 of 4 drawn settings"
-    assert note(found).startswith(
-        "no word is possible with fewer than 6 settings; few settings: 16 of the 48"
-    )
+@pytest.mark.parametrize(
+    ("n", "first", "word", "said", "limits"),
+    [
+        (60, 0, "counted", "beyond the margin in 60 of 60 hand-picked settings", ""),  # however long the list is
+        (5, 6, "begun", "begun: 5 of 6 drawn settings are finished", ""),
+        (23, 24, "begun", "begun: 23 of 24 drawn settings are finished", ""),
+        (3, 4, "begun", "begun: 3 of 4 drawn settings are finished", ""),
+        (4, 4, "counted", "beyond the margin in 4 of 4 drawn settings",
+         "no word is possible with fewer than 6 settings; few settings: 16 of the 48"),
+    ],
+)  # fmt: skip
+def test_hand_picked_or_too_few_settings_make_no_word(n, first, word, said, limits):
+    found = judge(family([1.0] * n), claim(MORE, first=first), registered=ROW)
+    assert (found.word, found.p, with_scope(found)) == (word, None, said)
+    assert note(found).startswith(limits)
+    assert bool(note(found)) == bool(limits)
+    assert ("beyond" in paragraph(found)) == (word != "begun")
 
 
 def test_each_comparison_of_a_sentence_has_a_word_and_the_sentence_has_none():
-    settings = family([1.0] * 12 + [0.2] * 3)
     other = Comparison(kind="smaller", arm="a", target=0.9)
-    found = judge(settings, claim(MORE, other), registered=ROW)
+    found = judge(family([1.0] * 12 + [0.2] * 3), claim(MORE, other), registered=ROW)
     assert (found.word, found.p) == ("counted", None)
     assert scope(found) == (
         "a against b: supported, beyond the margin in 12 of 15 drawn settings; "
@@ -145,7 +138,6 @@ def test_a_setting_without_a_number_cannot_be_asked_and_leaves_the_count():
     found = judge([*family([1.0] * 9 + [0.2]), *[lost] * 3], claim(MORE), registered=ROW)
     assert (found.word, found.counts[0].asked, found.counts[0].n) == ("supported", 10, 13)
     assert found.counts[0].share_interval == share_interval(9, 10, 0.95)
-    assert scope(found) == "beyond the margin in 9 of 10 drawn settings, cannot be asked in 3"
     few = judge([*family([1.0] * 5), lost], claim(MORE), registered=ROW)
     assert (few.word, few.p) == ("counted", None)
     assert note(few).startswith("no word is possible with fewer than 6 settings")
@@ -157,50 +149,22 @@ def test_a_withdrawn_sentence_keeps_its_counts_and_loses_its_word():
     assert note(found).startswith("withdrawn: why")
 
 
-@pytest.mark.parametrize(("kind", "claimed"), [("greater", 4), ("smaller", 2), ("different", None)])
-def test_the_direction_counts_signs_whatever_their_size(kind, claimed):
-    comparison = Comparison(kind=kind, arm="a", baseline="b", margin=0.5)
-    found = count(family([1.0, 0.1, 0.2, 0.3, -0.2, -1.0, 0.0]), comparison, 0.95).direction
-    if claimed is None:
-        assert found is None
-    else:  # no change has no sign
-        assert (found.claimed, found.of, found.p) == (claimed, 6, p_of_share(claimed, 6))
+def labelled(effects, labels) -> list[Setting]:
+    return [dataclasses.replace(own, labels=x) for own, x in zip(family(effects), labels, strict=True)]
 
 
 def test_a_moderator_knows_the_words_of_drawn_settings_and_leaves_others_out():
     cells = load_bank("drawn").cells.values()
     for label, sides in SIDES.items():
         assert {cell.labels[label].lower() for cell in cells if label in cell.labels} <= sides.keys()
-    settings = [
-        dataclasses.replace(own, labels={"model": word})
-        for word, effects in (("CNN", [1.0] * 6), ("conv net", [1.0] * 3), ("tanh MLP", [0.1] * 6))
-        for own in family(effects)
-    ]
-    (found,) = count(settings, MORE, 0.95).moderators
+    models = ["CNN"] * 6 + ["conv net"] * 3 + ["tanh MLP"] * 6
+    (found,) = count(labelled([1.0] * 9 + [0.1] * 6, [{"model": x} for x in models]), MORE, 0.95).moderators
     assert found.groups == {"with": (6, 6), "without": (0, 6)}  # a conv net is not said to have none
-
-
-@pytest.mark.parametrize("scale", [0.1, 0.3, 1, 7, 30, 60, 80])
-@pytest.mark.parametrize("kind", ["greater", "smaller", "different", "equivalent"])
-def test_an_effect_of_exactly_the_margin_lies_within_it(kind, scale):
-    """Of shares and steps many do. The twin counts in whole numbers: 22 - 20 is 2, and 1 + 2 - 3 is 0."""
-    unit = scale / 100
-    comparison = Comparison(kind=kind, arm="a", baseline="b", margin=2 * unit)
-    low, high = np.array([20, 41]) * unit, np.array([22, 43]) * unit
-    row = number_in(setting(*((low, high) if kind == "smaller" else (high, low))), comparison)
-    assert (row.side, abs(row.number)) == ("within", 2 * unit)
-    assert (
-        number_in(setting(np.array([21, 43, 19]) * unit, np.array([20, 41, 22]) * unit), comparison).number
-        == 0
-    )
 
 
 def test_moderators_are_tested_by_all_ways_to_deal_out_the_settings():
     labels = [{"model": "CNN", "depth": "2"}] * 6 + [{"model": "MLP", "depth": "8"}] * 6
-    settings = [
-        dataclasses.replace(own, labels=own_labels)
-        for own, own_labels in zip(family([1.0] * 6 + [1.0] + [0.1] * 5), labels, strict=True)
-    ]
+    settings = labelled([1.0] * 7 + [0.1] * 5, labels)
     by_name = {own.name: own for own in count(settings, MORE, 0.95).moderators}
     assert by_name.keys() == {"convolutions", "depth"}
     assert by_name["convolutions"].groups == {"with": (6, 6), "without": (1, 6)}
@@ -209,6 +173,17 @@ def test_moderators_are_tested_by_all_ways_to_deal_out_the_settings():
     p = sum(share for share in chance.values() if share <= chance[6] * (1 + 1e-9))
     assert by_name["convolutions"].p == pytest.approx(2 * p)  # Holm over two
     assert count(settings[3:9], MORE, 0.95).moderators == ()  # six could show nothing, however they fell
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.3, 1, 7, 30, 60, 80])
+@pytest.mark.parametrize("kind", ["greater", "smaller", "different", "equivalent"])
+def test_an_effect_of_exactly_the_margin_lies_within_it(kind, scale):
+    """Of shares and steps many do. The twin counts in whole numbers: 22 - 20 is 2, and 1 + 2 - 3 is 0."""
+    comparison = Comparison(kind=kind, arm="a", baseline="b", margin=2 * scale / 100)
+    low, high, odd, even = np.array([[20, 41, 0], [22, 43, 2], [21, 43, 19], [20, 41, 22]]) * (scale / 100)
+    row = number_in(setting(*((low, high) if kind == "smaller" else (high, low))), comparison)
+    assert (row.side, abs(row.number)) == ("within", comparison.margin)
+    assert number_in(setting(odd, even), comparison).number == 0
 
 
 def test_two_copies_of_an_arm_score_as_many_as_a_simulation_says():
@@ -263,25 +238,13 @@ def test_a_failed_run_counts_as_a_guess_and_the_second_line_says_what_holds_with
 def test_where_every_run_failed_no_claim_holds_not_even_an_equivalence(comparison):
     lost = setting((0.1, 0.1), (0.1, 0.1), failed={"a": [1, 1], "b": [1, 1]}, guess=0.9)
     found = count([lost, *family([0.0])], altered(comparison, log=False), 0.95)
-    assert found.failed == 1
-    assert not found.settings[0].holds
-    assert found.n == 2
+    assert (found.failed, found.n, found.settings[0].holds) == (1, 2, False)
 
 
-def test_where_the_value_of_guessing_is_not_known_pairs_decide_or_nothing_does():
-    half = setting((1.0, 9.0), (0.0, 0.0), failed={"a": [False, True]})
-    assert number_in(half, MORE).number == 1.0
-    none = setting((1.0, 9.0), (0.0, 0.0), failed={"a": [False, True], "b": [True, False]})
-    assert (number_in(none, MORE).number, number_in(none, MORE).side) == (None, "failed")
-
-
-def test_means_are_of_the_runs_that_trained_and_failures_of_all():
-    lost = setting((1.0, 9.0), (2.0, 4.0), "l", {"a": [False, True]}, guess=5.0)
-    never = setting((1.0, 1.0), (0.0, 0.0), "n", {"a": [True, True]}, guess=5.0)
-    found = judge([lost, never], claim(MORE, first=0))
-    assert found.arms["b"] == {"l": 3.0, "n": 0.0}
-    assert found.arms["a"] == {"l": 1.0, "n": pytest.approx(math.nan, nan_ok=True)}
-    assert found.failures == {"a": Failures(failed=3, of=4), "b": Failures(failed=0, of=4)}
+@pytest.mark.parametrize(("lost", "number"), [([False, False], 1.0), ([True, False], None)])
+def test_where_the_value_of_guessing_is_not_known_pairs_decide_or_nothing_does(lost, number):
+    row = number_in(setting((1.0, 9.0), (0.0, 0.0), failed={"a": [False, True], "b": lost}), MORE)
+    assert (row.number, row.side) == (number, "beyond" if number else "failed")
 
 
 def test_failures_of_one_arm_are_a_number_where_all_failed():
@@ -293,13 +256,10 @@ def test_failures_of_one_arm_are_a_number_where_all_failed():
     assert count([all_lost], MORE, 0.95).failed == 1
 
 
-def test_what_a_comparison_does_not_claim_is_not_counted():
-    settings = family([1.0, -1.0])
-    for other in ({"baseline": None, "target": 0.0}, {"margin": -0.5}):
-        assert count(settings, altered(MORE, **other), 0.95).direction is None
-    assert count([setting(1.0, 0.0)], SAME, 0.95).ceiling is None  # one seed has no copy
-    assert count(settings, altered(SAME, baseline=None, target=0.0), 0.95).ceiling is None
-    assert number_in(setting((0.1 + 0.2, 0.3)), MORE).error == 0  # apart by rounding
+def test_one_seed_and_a_number_have_no_copy_and_rounding_is_no_error():
+    assert count([setting(1.0, 0.0)], SAME, 0.95).ceiling is None
+    assert count(family([1.0, -1.0]), altered(SAME, baseline=None, target=0.0), 0.95).ceiling is None
+    assert number_in(setting((0.1 + 0.2, 0.3)), MORE).error == 0
 
 
 @pytest.mark.parametrize(
@@ -318,15 +278,14 @@ def test_margins_of_practice_follow_the_baselines_errors(baseline, measure, marg
         assert (found.side, found.margin) == (side, pytest.approx(margin))
 
 
-def test_settings_within_a_standard_error_of_the_margin_need_two_more_seeds_on_either_side():
-    def seeds(*values):
-        return setting(values, [0.0] * len(values), name=str(values))
-
-    far, above, below = seeds(0.8, 0.9), seeds(0.45, 0.65), seeds(0.35, 0.55)
-    four, alone = seeds(0.4, 0.6, 0.4, 0.6), seeds(0.5)
-    assert [s for s in (far, above, below, four, alone) if is_near_margin(s, [MORE])] == [above, below]
-    assert is_near_margin(seeds(-0.6, -0.45), [SAME])
-    assert not is_near_margin(seeds(-0.6, -0.45), [MORE])  # only the margin that decides counts
+@pytest.mark.parametrize(
+    ("seeds", "comparison", "near"),
+    [((0.8, 0.9), MORE, False), ((0.45, 0.65), MORE, True), ((0.35, 0.55), MORE, True), ((0.5,), MORE, False),
+     ((0.4, 0.6, 0.4, 0.6), MORE, False), ((-0.6, -0.45), SAME, True),
+     ((-0.6, -0.45), MORE, False)],  # only the margin that decides counts
+)  # fmt: skip
+def test_settings_within_a_standard_error_of_the_margin_need_two_more_seeds(seeds, comparison, near):
+    assert is_near_margin(setting(seeds, [0.0] * len(seeds)), [comparison]) == near
 
 
 @pytest.mark.parametrize(
@@ -344,12 +303,6 @@ def test_a_manipulation_that_fails_forbids_the_word_and_is_said(first, effects, 
     assert (f"{text} (noise)" in note(found)) != held
 
 
-def test_an_interval_of_few_settings_excludes_nothing_and_says_so():
-    assert ends(median_interval(np.array([0.1, 0.2, 0.3, 0.4]), 0.95)) == " (no interval)"
-    assert ends((-1.0, float("inf"))) == " (-1 to inf)"
-    assert ends((-math.inf, math.inf)) == " (no interval)"
-
-
 @pytest.mark.parametrize("comparison", [FEWER, SAME, MORE], ids=lambda comparison: comparison.kind)
 def test_a_side_stands_whatever_the_steps_of_runs_that_never_reached_their_target(comparison):
     """Their value is a lower bound: with any later steps a decided side is the same, and some are not decided."""
@@ -357,14 +310,17 @@ def test_a_side_stands_whatever_the_steps_of_runs_that_never_reached_their_targe
     for _ in range(300):
         a, b = draw.lognormal(0, 1, (2, 3))
         never = {"a": draw.random(3) < 0.2, "b": draw.random(3) < 0.2}
-        known = setting(a, b)
-        bounds = {arm: dataclasses.replace(known.outcomes[arm, ""], unreached=never[arm]) for arm in never}
-        row = number_in(Setting("s", {(arm, ""): runs for arm, runs in bounds.items()}), comparison)
+        known = setting(a, b).outcomes
+        row = number_in(
+            Setting("s", {(arm, ""): dataclasses.replace(known[arm, ""], unreached=never[arm]) for arm in never}),
+            comparison,
+        )  # fmt: skip
+        some = bool(never["a"].any() or never["b"].any())
         if row.side == "failed":
             assert row.number is None
-            assert never["a"].any() or never["b"].any()
+            assert some
             continue
-        decided += bool(never["a"].any() or never["b"].any())
+        decided += some
         for far in (1.5, 1e6):
             later = setting(np.where(never["a"], far * a, a), np.where(never["b"], far * b, b))
             assert number_in(later, comparison).side == row.side

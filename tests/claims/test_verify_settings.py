@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from committed import altered, read_claim
 
 from normexp.claims.evidence.initial import gather, initial_table
@@ -70,16 +71,15 @@ SIX = {
 @pytest.mark.integration
 def test_a_network_that_is_drawn_twice_counts_once(tmp_path):
     """With an eps of 1e-12 the norm removes the scale of the weights."""
-    head, path = INITIAL.partition("function")[0], tmp_path / "Q01.yaml"
-    settings = "".join(f"  - {name}: [{overrides}]\n" for name, overrides in SIX.items())
-    path.write_text(
-        f"{head}function: depth.cosine_similarity\nmeasure: m\narms: {{a: [norm=layernorm, eps=1e-12]}}\nseeds: 2\n"
-        f"options: {{batch_size: 16}}\ncomparison: {{kind: smaller, arm: a, target: 1}}\nsettings:\n{settings}"
-    )
-    claim = read_claim(path)
-    assert (
-        verified(claim, tmp_path / "chosen", "c", []).counts[0].n == 6
-    )  # those that somebody chose all count
+    node = yaml.safe_load(INITIAL) | {
+        "function": "depth.cosine_similarity", "arms": {"a": ["norm=layernorm", "eps=1e-12"]}, "seeds": 2,
+        "options": {"batch_size": 16}, "comparison": {"kind": "smaller", "arm": "a", "target": 1},
+        "settings": [{name: words.split(", ")} for name, words in SIX.items()],
+    }  # fmt: skip
+    (tmp_path / "Q01.yaml").write_text(yaml.safe_dump(node))
+    claim = read_claim(tmp_path / "Q01.yaml")
+    chosen = verified(claim, tmp_path / "chosen", "c", [])
+    assert chosen.counts[0].n == 6  # those that somebody chose all count
     verdict = verified(altered(claim, first=6), tmp_path / "out", "c", [])
     assert [row.name for row in verdict.settings] == ["he", "wide", "deep"]
     assert "3 of 6 draws were the same network as an earlier one" in note(verdict)
@@ -101,31 +101,31 @@ def test_a_network_is_the_same_only_with_equal_values_and_directions(initial, se
 def test_an_arm_replaces_what_a_setting_says_whatever_the_other_settings_say(initial):
     shape = ["model=transformer", "model.depth=2", "model.width=16", "model.heads=2"]
     places = {place: f"model.norm_position={place}" for place in ("pre", "post")}
-    claim = altered(
-        initial,
-        function="stream.stream_growth",
-        options={"batch_size": 16},
-        arms={place: ["norm=layernorm", word] for place, word in places.items()},
-        seeds=2,
-    )
-    tables = {place: gather(altered(claim, cells={}, fixed=[*shape, word])) for place, word in places.items()}
-    values = {place: own.pivot(index="seed", columns="arm", values="value") for place, own in tables.items()}
-    pd.testing.assert_frame_equal(values["pre"], values["post"], check_exact=True)
-    assert (values["pre"]["pre"] > values["pre"]["post"]).all()  # a Pre-LN stream is never normalized
+    arms = {place: ["norm=layernorm", word] for place, word in places.items()}
+    own = {
+        "function": "stream.stream_growth",
+        "options": {"batch_size": 16},
+        "arms": arms,
+        "seeds": 2,
+        "cells": {},
+    }
+    tables = [gather(altered(initial, **own, fixed=[*shape, word])) for word in places.values()]
+    pre, post = (table.pivot(index="seed", columns="arm", values="value") for table in tables)
+    pd.testing.assert_frame_equal(pre, post, check_exact=True)
+    assert (pre["pre"] > pre["post"]).all()  # a Pre-LN stream is never normalized
 
 
 def test_a_setting_may_change_an_option_and_name_a_data_set(initial):
-    batch = ["model=mlp", "model.depth=2", "model.width=8", "options.batch_size=4"]
-    words = {"small": (*batch, "data=digits"), "same": tuple(batch)}
-    both = altered(
-        initial, cells={name: BankCell(name=name, overrides=own) for name, own in words.items()}, seeds=5
-    )
+    shape = ["model=mlp", "model.depth=2", "model.width=8"]
+    words = {
+        "small": (*shape, "options.batch_size=4", "data=digits"),
+        "same": (*shape, "options.batch_size=4"),
+    }
+    cells = {name: BankCell(name=name, overrides=own) for name, own in words.items()}
+    both = altered(initial, cells=cells, seeds=5)
     small, same = settings_of_values(both, initial_table(both))
     assert small.labels == {"data": "digits", "model": "MLP"}
     assert same.labels == {"data": "Gaussian noise", "model": "MLP"}
-    table = gather(
-        altered(both, cells={}, fixed=[*batch[:-1], "data=digits"], options={"batch_size": 4, "step": 0.1})
-    )
-    by_hand = table[table["arm"] == "none"].sort_values("seed")["value"]
-    assert small.outcomes["none", ""].values.tolist() == by_hand.tolist()
-    assert by_hand.tolist() != same.outcomes["none", ""].values.tolist()
+    by_hand = altered(both, cells={}, fixed=[*shape, "data=digits"], options={"batch_size": 4, "step": 0.1})
+    values = gather(by_hand).query("arm == 'none'").sort_values("seed")["value"].tolist()
+    assert small.outcomes["none", ""].values.tolist() == values != same.outcomes["none", ""].values.tolist()

@@ -6,7 +6,7 @@ import yaml
 from normexp.claims.evidence.initial import plain
 from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
-from normexp.config.identity import changes
+from normexp.config.identity import recipe_overrides
 from normexp.config.run_spec import resolved
 
 MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
@@ -66,7 +66,7 @@ def test_no_recipe_sets_what_belongs_to_an_optimizer():
 
 def test_a_run_says_which_of_its_words_change_the_recipe():
     words = ["optimizer=sgd", "lr=0.3", "norm=batchnorm", "schedule.warmup_steps=5", "seed=4", "trainer=bf16"]
-    assert changes(words) == ["optimizer=sgd", "lr=0.3", "schedule.warmup_steps=5"]
+    assert recipe_overrides(words) == ["optimizer=sgd", "lr=0.3", "schedule.warmup_steps=5"]
 
 
 @pytest.mark.integration

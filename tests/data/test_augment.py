@@ -2,8 +2,8 @@
 
 import pytest
 import torch
+from small_digits import digits
 
-from normexp.data import Digits
 from normexp.data.transforms import Augmentation
 
 
@@ -56,8 +56,7 @@ def test_draws_are_a_pure_function_of_seed_and_epoch_and_leave_the_global_rng_al
 
 
 def test_augmentation_shifts_in_black_and_leaves_the_order_and_evaluation_alone():
-    options = {"batch_size": 64, "eval_batch_size": 512, "val_size": 288, "shift": 1}
-    plain, augmented = Digits(**options), Digits(**options, augment=True)
+    plain, augmented = digits(shift=1), digits(shift=1, augment=True)
     for (x, y), (shifted, same_y) in zip(plain.train_dataloader(), augmented.train_dataloader(), strict=True):
         assert torch.equal(y, same_y)
         assert not torch.equal(x, shifted)

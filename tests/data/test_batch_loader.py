@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+import small_digits
 import torch
 
 from normexp.data import Digits
@@ -13,7 +14,7 @@ from normexp.data.rows import Rows
 
 def digits(*, rank: int = 0, world_size: int = 1, **options) -> Digits:
     """Digits of one process of several, in epoch 0 of a trainer."""
-    data = Digits(**{"batch_size": 64, "eval_batch_size": 100, "val_size": 288} | options)
+    data = small_digits.digits(**options)
     strategy = SimpleNamespace(root_device=torch.device("cpu"))
     data.trainer = SimpleNamespace(global_rank=rank, world_size=world_size, strategy=strategy)
     data._progress = lambda: (0, 0)

@@ -70,6 +70,17 @@ def fit(data, module, limits, callback=None, resume=None):
     return module.seen
 
 
+def check_resumed(make, limits, moment: str, step: int, path) -> list:
+    """A run that stops there and goes on sees the batches of an uninterrupted one, which are returned."""
+    whole = fit(make(), Recorder(), limits)
+    interrupted = Recorder(fails_at=step if moment == "inside a step" else None)
+    with pytest.raises(Interrupted):
+        fit(make(), interrupted, limits, SaveAt(path, moment, step))
+    resumed = fit(make(), Recorder(), limits, resume=path)
+    assert interrupted.seen + resumed == whole
+    return whole
+
+
 def images():
     # A quarter of an epoch is never reached, so len(loader) and the trainer's idea of an epoch differ.
     return Digits(batch_size=16, eval_batch_size=512, val_size=288, train_size=70, augment=True, shift=1)
@@ -92,22 +103,11 @@ MOMENTS += [("epoch end", 4), ("epoch end", 8)]
 )
 @pytest.mark.parametrize(("moment", "step"), MOMENTS)
 def test_resumed_run_sees_the_batches_of_an_uninterrupted_run(moment, step, limits, tmp_path):
-    whole = fit(images(), Recorder(), limits)
+    whole = check_resumed(images, limits, moment, step, tmp_path / "last.ckpt")
     assert len(whole) == BATCHES_PER_EPOCH * EPOCHS
     assert len({str(labels) for *_, labels in whole}) == len(whole)  # every batch can be told from the others
 
-    interrupted = Recorder(fails_at=step if moment == "inside a step" else None)
-    with pytest.raises(Interrupted):
-        fit(images(), interrupted, limits, SaveAt(tmp_path / "last.ckpt", moment, step))
-    resumed = fit(images(), Recorder(), limits, resume=tmp_path / "last.ckpt")
-    assert interrupted.seen + resumed == whole
 
-
-def test_resumed_run_on_text_sees_the_windows_of_an_uninterrupted_run(tmp_path):
-    limits = {"max_epochs": 2}
-    whole = fit(text(), Recorder(), limits)
-    interrupted = Recorder()
-    with pytest.raises(Interrupted):
-        fit(text(), interrupted, limits, SaveAt(tmp_path / "last.ckpt", "batch end", 6))
-    resumed = fit(text(), Recorder(), limits, resume=tmp_path / "last.ckpt")
-    assert interrupted.seen + resumed == whole
+@pytest.mark.parametrize("moment", ["batch end", "inside a step"])
+def test_resumed_run_on_text_sees_the_windows_of_an_uninterrupted_run(moment, tmp_path):
+    check_resumed(text, {"max_epochs": 2}, moment, 6, tmp_path / "last.ckpt")

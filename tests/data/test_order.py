@@ -5,8 +5,8 @@ import hashlib
 import pytest
 import torch
 from refusals import refused
+from small_digits import digits
 
-from normexp.data import Digits
 from normexp.data.orders import ClassPairedOrder, ShuffledOrder, WindowOrder
 
 
@@ -62,12 +62,10 @@ def test_class_paired_batches_use_the_whole_class_before_repeating_a_sample():
     ],
 )
 def test_samples_per_class_that_cannot_be_met_is_refused_in_one_line(options, message):
-    data = Digits(**{"batch_size": 64, "eval_batch_size": 512, "val_size": 288} | options)
     with refused(message):
-        data.load()
+        digits(**options)
 
 
 def test_samples_per_class_reaches_the_loader():
-    data = Digits(batch_size=20, eval_batch_size=512, val_size=288, samples_per_class=4)
-    for _, y in data.train_dataloader():
+    for _, y in digits(batch_size=20, samples_per_class=4).train_dataloader():
         assert y.bincount().unique().tolist() in ([0, 4], [4])

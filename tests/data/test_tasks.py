@@ -1,12 +1,14 @@
 """A sequence of tasks inside one run: against loops over pixels and labels, and trained and resumed."""
 
+import functools
+
 import pytest
+import small_digits
 import torch
 from refusals import refused
-from test_data_resume import Interrupted, Recorder, SaveAt, fit
+from test_data_resume import check_resumed
 
 from normexp.config.run_spec import specs
-from normexp.data import Digits
 from normexp.data.transforms import Tasks, new_order
 from normexp.runs import read_summary
 from normexp.training.build import build
@@ -17,8 +19,7 @@ SMALL += ("monitor=none", "trainer=cpu", "batch_size=32")
 SHORT = ("max_steps=5", "val_every_n_steps=2", "data.task_batches=2")  # ends in the third task
 
 
-def digits(**options):
-    return Digits(**{"batch_size": 16, "eval_batch_size": 100, "val_size": 288, "train_size": 70} | options)
+digits = functools.partial(small_digits.digits, batch_size=16, train_size=70)
 
 
 def test_pixels_move_alike_in_every_channel_and_image_and_labels_stay():
@@ -62,13 +63,8 @@ def test_batches_are_those_of_one_task_changed_and_the_rows_stay(kind):
 @pytest.mark.filterwarnings("ignore:.*does not have many workers", "ignore:Checkpoint directory")
 @pytest.mark.parametrize("step", [2, 5])
 def test_a_resumed_run_goes_on_in_its_task(step, tmp_path):
-    options, limits = {"tasks": "relabeled", "task_batches": 3}, {"max_epochs": 2}
-    whole = fit(digits(**options), Recorder(), limits)
-    interrupted = Recorder()
-    with pytest.raises(Interrupted):
-        fit(digits(**options), interrupted, limits, SaveAt(tmp_path / "last.ckpt", "batch end", step))
-    resumed = fit(digits(**options), Recorder(), limits, resume=tmp_path / "last.ckpt")
-    assert interrupted.seen + resumed == whole
+    relabeled = functools.partial(digits, tasks="relabeled", task_batches=3)
+    check_resumed(relabeled, {"max_epochs": 2}, "batch end", step, tmp_path / "last.ckpt")
 
 
 @pytest.mark.parametrize("kind", ["permuted", "relabeled"])
@@ -89,5 +85,5 @@ def test_every_number_of_a_run_is_that_of_its_task(kind, tmp_path):
 
 def test_permuted_images_have_no_mirror_image():
     with refused(r"data\.tta=flip: data\.tasks=permuted .* drop one"):
-        digits(tasks="permuted", tta="flip").load()
-    digits(tasks="relabeled", tta="flip").load()
+        digits(tasks="permuted", tta="flip")
+    digits(tasks="relabeled", tta="flip")

@@ -92,5 +92,10 @@ def small_batch(name: str, n: int = 4) -> tuple[Tensor, Tensor]:
     return torch.randn(n, *input_shape, generator=generator), torch.arange(n) % num_classes
 
 
+def weights_outside_norms(model: nn.Module) -> dict[str, Tensor]:
+    inside = {id(p) for site in model.sites() if site.kind == "norm" for p in site.module.parameters()}
+    return {name: p for name, p in model.named_parameters() if id(p) not in inside}
+
+
 def loss_of(logits: Tensor, targets: Tensor) -> Tensor:
     return nn.functional.cross_entropy(logits.flatten(0, -2), targets.flatten())

@@ -1,5 +1,6 @@
 """The convolutional network, and what the fast recipe adds to it and to the loss: pooling before the norm, whitened
-patches, filters that pass on channels, smoothed labels, evaluation of mirror images."""
+patches, filters that pass on channels, smoothed labels, evaluation of mirror images. Its formula is asked in
+test_plain_networks.py."""
 
 import pytest
 import torch
@@ -7,24 +8,13 @@ import torch.nn.functional as F
 
 from normexp.models import CNN
 from normexp.models.cnn import Whitening
-from normexp.norms import BatchNorm, Identity
+from normexp.norms import BatchNorm
 from normexp.training.lit_model import EVALUATED_AT_ONCE, LitModel, loss_and_right
 
 
 def cnn(**options) -> CNN:
     torch.manual_seed(0)
     return CNN((3, 16, 16), 10, BatchNorm, depth=[1, 2], width=4, **options)
-
-
-def test_cnn_matches_its_formula():
-    model = CNN((1, 8, 8), 10, Identity, depth=[1, 2], width=4).double()
-    images = torch.randn(3, 1, 8, 8, dtype=torch.float64)
-    first, second, third, _ = [site.module for site in model.sites() if site.kind == "linear"]
-    x = F.conv2d(images, first.weight, padding=1).relu()
-    x = x.unflatten(3, (4, 2)).unflatten(2, (4, 2)).amax(dim=(3, 5))  # the maximum of each 2x2 square
-    x = F.conv2d(F.conv2d(x, second.weight, padding=1).relu(), third.weight, padding=1).relu()
-    expected = x.sum(dim=(2, 3)) / 16 @ model.output.weight.T
-    assert torch.allclose(model(images), expected, atol=1e-12)
 
 
 def test_pool_first_halves_each_stage_before_its_first_norm_with_the_same_weights():

@@ -11,6 +11,7 @@ from refusals import refused
 from torch import nn
 
 import normexp
+from normexp.cli.main import run as run_command
 from normexp.config.compose import compose
 from normexp.models.hubs import from_hub, is_hub
 
@@ -34,10 +35,8 @@ def test_wrong_name_is_one_line_with_the_nearest(word, message):
 
 @pytest.mark.parametrize(("word", "package"), [("timm:a", "timm"), ("hf:LlamaConfig", "transformers")])
 def test_missing_package_is_one_line_with_the_remedy(word, package, monkeypatch, capsys):
-    from normexp.cli.main import run
-
     monkeypatch.setitem(sys.modules, package, None)
-    assert run("check", [word]) == 2
+    assert run_command("check", [word]) == 2
     error = capsys.readouterr().err
     assert f"pip install {package}" in error
     assert error.count("\n") == 1
@@ -49,17 +48,15 @@ def test_words_that_are_no_hub():
 
 
 def test_check_builds_a_stand_in_of_timm_without_weights(monkeypatch, capsys):
-    from normexp.cli.main import run
-
     def create_model(name, pretrained=True, **sizes):
         assert not pretrained
         return nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8))
 
     fake = SimpleNamespace(list_models=lambda: ["tiny"], create_model=create_model)
     monkeypatch.setitem(sys.modules, "timm", fake)
-    assert run("check", ["timm:tiny", "--data", "8x6", "--json"]) == 0
+    assert run_command("check", ["timm:tiny", "--data", "8x6", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["name"] == "timm:tiny"
-    assert run("check", ["timm:tony"]) == 2
+    assert run_command("check", ["timm:tony"]) == 2
     assert "did you mean tiny" in capsys.readouterr().err
 
 

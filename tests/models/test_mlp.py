@@ -7,7 +7,7 @@ import torch
 from small_models import model_factory, norm_factory, small_batch
 from torch import nn
 
-from normexp.models.layers import linear_map
+from normexp.models.layers import initialized
 
 
 def mlp(norm="none", input_shape=(1, 8, 8), **options):
@@ -42,7 +42,7 @@ def test_initialization_has_the_variance_of_its_paper(initialization, module):
     kernel = math.prod(module.weight.shape[2:])
     fan_out, fan_in = (n * kernel for n in module.weight.shape[:2])
     variance = {"he": 2 / fan_in, "xavier": 2 / (fan_in + fan_out), "small_gaussian": 0.1**2}[initialization]
-    weight = linear_map(module, initialization).weight.detach().double()
+    weight = initialized(module, initialization).weight.detach().double()
     n = weight.numel()
     assert weight.mean().abs() < 4 * math.sqrt(variance / n)
     assert weight.var().item() / variance == pytest.approx(1, abs=4 * math.sqrt(2 / n))
@@ -50,6 +50,6 @@ def test_initialization_has_the_variance_of_its_paper(initialization, module):
 
 @pytest.mark.parametrize("fan_out", [10, 80])
 def test_orthogonal_initialization_has_orthonormal_rows_or_columns(fan_out):
-    weight = linear_map(nn.Linear(30, fan_out), "orthogonal").weight.double()
+    weight = initialized(nn.Linear(30, fan_out), "orthogonal").weight.double()
     gram = weight @ weight.T if fan_out < 30 else weight.T @ weight
     assert torch.allclose(gram, torch.eye(len(gram), dtype=torch.float64), atol=1e-5)

@@ -18,6 +18,7 @@ from small_models import (
     norm_factory,
     small_batch,
     small_model,
+    weights_outside_norms,
 )
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -27,11 +28,6 @@ IMAGE_MODELS = [name for name, (sizes, _) in SMALL.items() if sizes is IMAGE]
 
 def names_of(model):
     return [(site.layer, site.kind) for site in model.sites()]
-
-
-def weights_outside_norms(model):
-    inside = {id(p) for site in model.sites() if site.kind == "norm" for p in site.module.parameters()}
-    return {name: p for name, p in model.named_parameters() if id(p) not in inside}
 
 
 @cache

@@ -5,8 +5,7 @@ import pytest
 import torch
 import torchvision
 from refusals import refused
-from small_models import norm_factory
-from torch import nn
+from small_models import norm_factory, weights_outside_norms
 from torchvision.models import list_models
 
 from normexp.config.folder import allow_from
@@ -24,23 +23,19 @@ def network(name: str, norm: str = "layernorm", shape=IMAGE, **options) -> Torch
     return Torchvision(shape, 10, norm_factory(norm), name=name, **options)
 
 
-def outside_norms(model: nn.Module) -> dict[str, torch.Tensor]:
-    inside = {id(p) for m in model.modules() if is_norm(m) for p in m.parameters()}
-    return {name: p for name, p in model.named_parameters() if id(p) not in inside}
-
-
 @pytest.mark.integration
 @pytest.mark.parametrize("name", ["shufflenet_v2_x0_5", "resnet18", "swin_t"])
 def test_one_seed_gives_every_norm_the_same_start_and_the_same_sites(name):
     reference = network(name, "none")
+    expected = weights_outside_norms(reference)
     places = [(site.layer, site.kind) for site in reference.sites()]
     assert {kind for _, kind in places} >= {"norm", "linear"}
     for norm in NORMS[1:]:
         model = network(name, norm)
         assert [(site.layer, site.kind) for site in model.sites()] == places
-        weights = outside_norms(model)
-        assert weights.keys() == outside_norms(reference).keys()
-        assert all(torch.equal(weights[key], p) for key, p in outside_norms(reference).items())
+        weights = weights_outside_norms(model)
+        assert weights.keys() == expected.keys()
+        assert all(torch.equal(weights[key], p) for key, p in expected.items())
         assert not model.swapped.left
 
 

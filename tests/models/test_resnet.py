@@ -37,27 +37,30 @@ def test_depth_and_size_match_the_papers_table(depth, millions):
     assert weights / 1e6 == pytest.approx(millions, rel=0.02)
 
 
-@pytest.mark.parametrize("skip", [True, False])
-def test_resnet_matches_its_formula(skip):
-    model = resnet(input_shape=(1, 8, 8), depth=8, width=4, skip=skip).double()
-    images = torch.randn(3, 1, 8, 8, dtype=torch.float64)
-    stem, *branches, output = [site.module for site in model.sites() if site.kind == "linear"]
-    x = conv(images, stem).relu()
-    for first, second in zip(branches[::2], branches[1::2], strict=True):
-        branch = conv(conv(x, first).relu(), second)
-        x = (branch + padded(x, branch)).relu() if skip else branch.relu()
-    assert torch.allclose(model(images), x.mean(dim=(2, 3)) @ output.weight.T, atol=1e-12)
+def usual(x, first, second, skip):
+    branch = conv(conv(x.relu(), first).relu(), second)
+    return branch + padded(x.relu(), branch) if skip else branch
 
 
-def test_scaled_resnet_matches_its_formula():
-    model = resnet(input_shape=(1, 8, 8), depth=8, width=4, alpha=0.3).double()
+def scaled(x, first, second, variance):
+    branch = conv(conv((x / math.sqrt(variance)).relu(), first).relu(), second)
+    return padded(x, branch) + 0.3 * branch
+
+
+VARIANCES = [1.0, 1 + 0.09, (1 + 0.09) / 2 + 0.09]  # predicted before each block, on average
+
+
+@pytest.mark.parametrize(
+    ("options", "block", "given"),
+    [({}, usual, [True] * 3), ({"skip": False}, usual, [False] * 3), ({"alpha": 0.3}, scaled, VARIANCES)],
+)
+def test_resnet_matches_its_formula(options, block, given):
+    model = resnet(input_shape=(1, 8, 8), depth=8, width=4, **options).double()
     images = torch.randn(3, 1, 8, 8, dtype=torch.float64)
     stem, *branches, output = [site.module for site in model.sites() if site.kind == "linear"]
     x = conv(images, stem)
-    predicted = [1.0, 1 + 0.09, (1 + 0.09) / 2 + 0.09]  # the average variance before each block
-    for first, second, variance in zip(branches[::2], branches[1::2], predicted, strict=True):
-        branch = conv(conv((x / math.sqrt(variance)).relu(), first).relu(), second)
-        x = padded(x, branch) + 0.3 * branch
+    for first, second, own in zip(branches[::2], branches[1::2], given, strict=True):
+        x = block(x, first, second, own)
     assert torch.allclose(model(images), x.relu().mean(dim=(2, 3)) @ output.weight.T, atol=1e-12)
 
 

@@ -50,13 +50,8 @@ def state(module):
     generators = [torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()]
     gradients = {name: p.grad for name, p in module.named_parameters()}
     modes = {name: child.training for name, child in module.named_modules()}
-    return [
-        {k: v.clone() for k, v in module.state_dict().items()},
-        generators,
-        gradients,
-        modes,
-        list(module.losses),
-    ]
+    weights = {name: value.clone() for name, value in module.state_dict().items()}
+    return [weights, generators, gradients, modes, list(module.losses)]
 
 
 def assert_same(a, b):
@@ -80,32 +75,50 @@ def test_measuring_leaves_no_trace(name):
     module, batch = Small(), batches(1).dataset.tensors
     module.model[1].eval()  # a submodule's own mode stays too
     before = state(module)
-    values = EVERY[name](2).measure(module, batch)
-    assert values
+    assert EVERY[name](2).measure(module, batch)
     assert_same(state(module), before)
     assert hooks(module) == 0
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_training_is_bit_identical_with_a_monitor_on_and_off(name):
-    plain, watched = Small(), Small()
-    fit(plain, [], steps=5)
-    lines = fit(watched, [EVERY[name](2)], steps=5)
-    assert lines.values
-    assert_same(watched.losses, plain.losses)
-    assert_same(watched.state_dict(), plain.state_dict())
-    assert hooks(watched) == 0
+class Clean(pl.Callback):
+    """Hooks after each step that is over."""
+
+    def __init__(self):
+        self.counts = []
+
+    def on_train_batch_end(self, trainer, module, *_):
+        self.counts.append(hooks(module))
 
 
+AUTOCAST = []  # of every pass; a list of the module's own would be put back
+
+
+class Noting(Small):
+    def __init__(self):
+        super().__init__()
+        self.unused = nn.Tanh()  # which no pass reaches
+
+    def training_step(self, batch, batch_idx):
+        AUTOCAST.append(torch.is_autocast_enabled("cpu"))
+        return super().training_step(batch, batch_idx)
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 @pytest.mark.parametrize("name", EVERY)
-def test_a_monitor_emits_only_the_keys_it_documents_finite_and_in_order(name):
-    monitor = EVERY[name](2)
-    lines = fit(Small(), [monitor], steps=5)
+def test_a_training_keeps_its_bits_precision_and_hooks_and_gives_what_is_documented(name, precision):
+    plain, watched, monitor, clean = Noting(), Noting(), EVERY[name](2), Clean()
+    fit(plain, [], steps=5, precision=precision)
+    AUTOCAST.clear()
+    lines = fit(watched, [monitor, clean], steps=5, precision=precision)
+    assert_same([watched.losses, watched.state_dict()], [plain.losses, plain.state_dict()])
+    assert len(AUTOCAST) >= 5
+    assert set(AUTOCAST) == {precision == "bf16-mixed"}
+    assert [*clean.counts[-2:], hooks(watched)] == [0, 0, 0]
     emitted = {tag.split("/")[0] for _, tag in lines.values}
+    assert emitted
     assert emitted <= monitor.keys()
+    assert all(key.startswith(("residual", "accuracy")) for key in monitor.keys() - emitted)
     assert all(np.isfinite(value) for value in lines.values.values())
-    missing = monitor.keys() - emitted
-    assert all(key.startswith(("residual", "accuracy")) for key in missing)
 
 
 @pytest.mark.parametrize(("steps", "expected"), [(5, [0, 2, 4, 5]), (4, [0, 2, 4]), (1, [0, 1])])
@@ -120,31 +133,6 @@ def test_measurements_are_at_initialization_at_the_pace_and_at_the_end(steps, ex
         seen = sorted({step for values in monitor.recorded.values() for step, _ in values})
         assert seen == [step for step in expected if step not in last], name
         assert all(len({step for step, _ in values}) == len(values) for values in monitor.recorded.values())
-
-
-class Unused(Small):
-    """An activation that no pass reaches."""
-
-    def __init__(self):
-        super().__init__()
-        self.unused = nn.Tanh()
-
-
-class Clean(pl.Callback):
-    """Hooks after each step that is over."""
-
-    def __init__(self):
-        self.counts = []
-
-    def on_train_batch_end(self, trainer, module, *_):
-        self.counts.append(hooks(module))
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_no_hook_outlives_its_step(name):
-    clean = Clean()
-    fit(Unused(), [EVERY[name](5), clean], steps=4)
-    assert clean.counts[-2:] == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -198,15 +186,37 @@ def test_the_value_of_a_step_is_that_of_the_weights_before_it():
     assert {tag: lines.values[3, tag] for tag in last} == last
 
 
-def test_a_monitor_that_recorded_nothing_says_once_what_is_there_and_goes_on():
-    module = Small()
-    module.model = nn.Linear(6, 3)
-    text = r"monitor Activations: recorded nothing; no layer that it measures ran; define `sites\(\)`"
+class SkipsEverySecond(Small):
+    def training_step(self, batch, batch_idx):
+        return super().training_step(batch, batch_idx) if batch_idx % 2 == 0 else None
+
+
+class OneMap(Small):
+    def __init__(self):
+        super().__init__()
+        self.model = nn.Linear(6, 3)
+
+
+NOTHING = [  # a module, a monitor that can measure nothing there, and what it asks for
+    (OneMap, EVERY["activations"](2), r"no layer that it measures ran; define `sites\(\)`"),
+    (SkipsEverySecond, EVERY["covariate_shift_proxies"](2), "a value takes two steps in a row"),
+    (Small, monitors.Adaptation(every_n_steps=2), "return .*'batch_accuracy': ...} from training_step"),
+    (Small, monitors.AdversarialNoise(every_n_steps=2), "return .*'batch_accuracy': ...} from training_step"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*training_step.* returned .?None")
+@pytest.mark.parametrize(("module", "monitor", "remedy"), NOTHING, ids=lambda value: type(value).__name__)
+def test_a_monitor_that_recorded_nothing_says_once_what_to_do_and_goes_on(module, monitor, remedy):
+    module, text = module(), f"monitor {type(monitor).__name__}: recorded nothing; {remedy}"
     with pytest.warns(UserWarning, match=text) as warned:
-        fit(module, [EVERY["activations"](1)], steps=3)
+        fit(module, [monitor], steps=3, loader=batches(6))
     assert len([w for w in warned if "recorded nothing" in str(w.message)]) == 1
-    assert len(module.losses) == 3
-    with pytest.warns(UserWarning, match=text):
+    assert module.trainer.global_step == 3
+
+
+def test_a_measurement_by_hand_that_found_nothing_says_so():
+    with pytest.warns(UserWarning, match="recorded nothing"):
         EVERY["activations"](1).measure(nn.Linear(6, 3), torch.randn(2, 6))
 
 
@@ -233,23 +243,6 @@ def test_a_monitor_of_ones_own_gives_numbers_of_any_kind_and_nothing_else(given,
     else:
         with pytest.warns(UserWarning, match=recorded):
             fit(Small(), [Own(every_n_steps=1)], steps=2)
-
-
-@pytest.mark.filterwarnings("ignore:.*training_step.* returned .?None")
-def test_a_pair_of_steps_that_never_comes_is_the_reason():
-    class Skips(Small):
-        def training_step(self, batch, batch_idx):
-            return super().training_step(batch, batch_idx) if batch_idx % 2 == 0 else None
-
-    with pytest.warns(UserWarning, match="Proxies: recorded nothing; a value takes two steps in a row"):
-        fit(Skips(), [EVERY["covariate_shift_proxies"](2)], steps=3, loader=batches(6))
-
-
-@pytest.mark.parametrize("monitor", [monitors.Adaptation, monitors.AdversarialNoise])
-def test_a_monitor_that_lacks_the_accuracy_asks_for_it(monitor):
-    text = "recorded nothing; return .*'batch_accuracy': ...} from training_step"
-    with pytest.warns(UserWarning, match=text):
-        fit(Small(), [monitor(every_n_steps=1)], steps=1)
 
 
 def test_a_plain_module_is_not_taken_for_a_compiled_one():
@@ -337,10 +330,9 @@ def test_complex_weights_have_no_numbers_of_real_ones():
 def test_nothing_is_said_of_the_hooks_that_a_measured_step_has():
     module = Small(dropout=0)
     module.model = torch.compile(module.model, backend="eager")
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*global hooks")
         fit(module, [EVERY["activations"](1), EVERY["representation"](1)], steps=2)
-    assert not [one for one in said if "global hooks" in str(one.message)]
 
 
 def test_a_diverged_network_gives_values_that_are_not_finite_and_no_crash():
@@ -351,37 +343,13 @@ def test_a_diverged_network_gives_values_that_are_not_finite_and_no_crash():
     assert any(np.isnan(value) for value in measured.values())
 
 
-def test_dropout_draws_the_same_mask_in_every_extra_pass():
+def test_every_extra_pass_starts_from_the_same_random_numbers_and_buffers():
     module, batch = Small(dropout=0.5), batches(1).dataset.tensors
     with untouched(module):
-        assert torch.equal(loss_of(module, batch), loss_of(module, batch))
-
-
-def test_every_extra_pass_starts_from_the_same_buffers():
-    module, batch = Small(), batches(1).dataset.tensors
-    with untouched(module):
-        loss = loss_of(module, batch)
+        losses = [loss_of(module, batch) for _ in range(2)]
+        assert torch.equal(*losses)
         assert module.model[1].num_batches_tracked == 0
-        loss.backward()  # the pass kept its own
-
-
-def test_a_module_that_steps_by_itself_is_not_measured_and_trains_on():
-    class Manual(Small):
-        def training_step(self, batch, batch_idx):
-            self.manual_backward(super().training_step(batch, batch_idx))
-            self.optimizers().step()
-
-    plain, module = Manual(), Manual()
-    plain.automatic_optimization = module.automatic_optimization = False
-    fit(plain, [], steps=3)
-    text = "monitor Smoothness: measures no more, training goes on: training_step takes steps itself"
-    with pytest.warns(UserWarning, match=text):
-        fit(module, [EVERY["smoothness"](1)], steps=3)
-    assert_same(module.state_dict(), plain.state_dict())
-    monitor = EVERY["smoothness"](1)
-    monitor.strict = True
-    with pytest.raises(ValueError, match="takes steps itself; leave the monitor out"):
-        fit(module, [monitor], steps=1)
+        losses[0].backward()  # each pass kept its own
 
 
 class SkipsEmpty(Small):

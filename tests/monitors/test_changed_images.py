@@ -50,11 +50,9 @@ def test_adaptation_is_the_network_asked_batch_by_batch():
         "corrupted_error/network": errors_by_hand(module, noisy, y, 50, own_statistics=False),
     }
     for size in (1, 4):  # 50 images hold no batch of 64
-        expected[f"adapted_error_{size}/network"] = errors_by_hand(
-            module, noisy, y, size, own_statistics=True
-        )
-        own = errors_by_hand(module, noisy[order], y[order], size, own_statistics=True)
-        expected[f"adapted_error_{size}_sorted/network"] = own
+        for kind, images, labels in (("", noisy, y), ("_sorted", noisy[order], y[order])):
+            error = errors_by_hand(module, images, labels, size, own_statistics=True)
+            expected[f"adapted_error_{size}{kind}/network"] = error
     assert found == pytest.approx(expected, abs=1e-6)
     assert len(set(found.values())) > 3  # the numbers tell the cases apart
 
@@ -73,10 +71,9 @@ def test_adaptation_without_running_statistics_is_none_and_a_refused_size_has_no
 
 
 def test_the_attack_of_a_linear_map_is_its_closed_form():
-    x = torch.rand(6, 2, 3, generator=torch.Generator().manual_seed(1)).double() * torch.tensor(
-        [[1.0], [10.0]]
-    )
-    w = torch.randn(2, 3, generator=torch.Generator().manual_seed(2)).double()
+    generator = torch.Generator().manual_seed(1)
+    x = torch.rand(6, 2, 3, generator=generator).double() * torch.tensor([[1.0], [10.0]])
+    w = torch.randn(2, 3, generator=generator).double()
     found = attacked(lambda inputs: (w * inputs).sum(), x, radius=0.1, steps=10)
     for channel in range(2):
         low, high = x[:, channel].min(), x[:, channel].max()
@@ -105,8 +102,7 @@ def test_adversarial_error_is_that_of_the_attacked_images_and_is_larger():
 
 @pytest.mark.parametrize("kind", [Adaptation, AdversarialNoise])
 def test_a_text_is_no_image(kind):
-    parts = build(
-        specs(["model=gpt", "data=python_docs", "data.context_length=8", "model.width=8", "model.heads=2"])[0]
-    )
+    small = ["data.context_length=8", "model.width=8", "model.heads=2"]
+    parts = build(specs(["model=gpt", "data=python_docs", *small])[0])
     with pytest.raises(ValueError, match="not \\(images, labels\\); leave it out"):
         kind(every_n_steps=1, batch_size=4).measure(parts.module, parts.data)

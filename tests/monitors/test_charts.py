@@ -12,18 +12,11 @@ from normexp.monitors.charts import layout
 def test_layout_has_all_layers_of_a_statistic_in_one_chart_and_bands_by_layer():
     names, layers = ("std", "p15", "p50", "p85"), ("layer00", "layer01")
     recorded = {f"activation_{name}/{layer}": [(0, 1.0)] for name in names for layer in layers}
-    pages = layout(
-        {
-            "Activations": recorded,
-            "Gradients": {f"gradient_norm/{at}": [(0, 1.0)] for at in ("layer00", "network")},
-        }
-    )
+    gradients = {f"gradient_norm/{at}": [(0, 1.0)] for at in ("layer00", "network")}
+    pages = layout({"Activations": recorded, "Gradients": gradients})
     assert pages["Activations"]["activation_std"] == ["Multiline", ["^activation_std/"]]
     assert pages["Gradients"] == {"gradient_norm": ["Multiline", ["^gradient_norm/"]]}
-    ours, others = (
-        ["Loss/val", "Accuracy/val"],
-        ["val_loss", "validation_accuracy"],
-    )  # this project's, and of others
+    ours, others = ["Loss/val", "Accuracy/val"], ["val_loss", "validation_accuracy"]
     none = ["Loss/train", "final/val_loss", "loss_val_batch/network", "accuracy_val_batch/network"]
     for kind, chart in (("loss", "validation loss"), ("acc", "validation accuracy")):
         (glob,) = pages["First"][chart][1]
@@ -56,9 +49,5 @@ def test_tensorboard_gets_scalars_and_layout(tmp_path):
     assert len(seen.Tensors("custom_scalars__config__")) == 2  # with the first values, and at the end
     tag = next(tag for tag in seen.Tags()["scalars"] if tag.startswith("activation_std/"))
     assert [event.step for event in seen.Scalars(tag)] == [0, 2, 4, 6]
-    assert {page.title for page in custom_layout(seen).category} == {
-        "Activations",
-        "First",
-        "Gradients",
-        "Percentile bands",
-    }
+    titles = {page.title for page in custom_layout(seen).category}
+    assert titles == {"Activations", "First", "Gradients", "Percentile bands"}

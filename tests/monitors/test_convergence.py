@@ -22,9 +22,8 @@ def test_a_target_is_reached_at_the_first_validation_at_or_above_it():
 def test_the_area_is_the_mean_of_the_interpolated_curve():
     steps, accuracies = (np.array([row[key] for row in CURVE]) for key in ("step", "val_accuracy"))
     dense = np.linspace(0, 500, 500_001)
-    assert convergence(CURVE, [])["auc"] == pytest.approx(
-        np.interp(dense, steps, accuracies).mean(), abs=1e-6
-    )
+    area = np.interp(dense, steps, accuracies).mean()
+    assert convergence(CURVE, [])["auc"] == pytest.approx(area, abs=1e-6)
     assert convergence(CURVE[:1], [])["auc"] == 0.1
 
 

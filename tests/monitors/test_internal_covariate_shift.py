@@ -4,44 +4,13 @@ import pytest
 import torch
 from small_module import Small, batches, fit
 from torch import nn
+from torch.nn import functional as F
 
 from normexp.models.sites import sites_of
 from normexp.monitors import Batches, CovariateShiftProxies, InternalCovariateShift
-from normexp.monitors.covariate_shift import shift, shifted_gradients, step_to_step
+from normexp.monitors.covariate_shift import shift, shifted_gradients
 from normexp.monitors.sites import layer_weights, weights_before
 from normexp.norms import NoisyBatchNorm
-
-
-def test_a_deep_linear_network_has_the_shift_that_can_be_written_down():
-    """L = 1/2 |W3 W2 W1 x - y|^2 with d = W3 W2 W1 x - y:  dL/dW1 = (W3 W2)' d x', and so on. G' has the layers
-    before replaced by their updated weights."""
-    torch.manual_seed(0)
-    x, y = torch.randn(4, 7, dtype=torch.float64), torch.randn(4, 7, dtype=torch.float64)
-    parameters = [nn.Parameter(torch.randn(4, 4, dtype=torch.float64) / 2) for _ in range(3)]
-    before = {p: p.detach().clone() for p in parameters}
-    after = {p: p.detach() + 0.1 * torch.randn(4, 4, dtype=torch.float64) for p in parameters}
-
-    def loss():
-        w1, w2, w3 = parameters
-        return (w3 @ w2 @ w1 @ x - y).square().sum() / 2
-
-    def gradient(i, w1, w2, w3):
-        d = w3 @ w2 @ w1 @ x - y
-        return [(w3 @ w2).T @ d @ x.T, w3.T @ d @ (w1 @ x).T, d @ (w2 @ w1 @ x).T][i]
-
-    layers = {f"layer0{i}": [p] for i, p in enumerate(parameters)}
-    preceding = {f"layer0{i}": parameters[:i] for i in range(3)}
-    measured = shifted_gradients(loss, layers, preceding, before, after)
-    old, new = list(before.values()), list(after.values())
-    for i, (G, shifted) in enumerate(measured.values()):
-        expected = gradient(i, *old), gradient(i, *new[:i], *old[i:])
-        assert torch.allclose(G, expected[0].flatten())
-        assert torch.allclose(shifted, expected[1].flatten())
-        distance, cosine = shift(G, shifted)
-        assert distance.item() == pytest.approx((expected[0] - expected[1]).norm().item())
-        dot = (expected[0] * expected[1]).sum() / (expected[0].norm() * expected[1].norm())
-        assert cosine.item() == pytest.approx(dot.item())
-    assert [torch.equal(p, w) for p, w in before.items()] == [True] * 3  # the weights are back
 
 
 def test_what_comes_before_a_layer_are_earlier_sites_and_parameters_of_no_site():
@@ -62,11 +31,9 @@ def test_a_weight_of_two_layers_belongs_to_the_first():
     assert list(layer_weights(sites_of(net)).values()) == [[*net[0].parameters()], [net[1].bias]]
 
 
-def naive_shift(before, after, batch):
-    """Copies of the module, `.backward()`, and names instead of parameters."""
-    names = [name for name in before if name.startswith("model.")]
-    linear = [[n for n in names if n.startswith(f"model.{i}.")] for i in (0, 3, 6)]
-    others = [n for n in names if n.startswith("model.1.") and "running" not in n and "num" not in n]
+def by_hand(before, after, batch):
+    """Distance and cosine of each layer's gradients: copies of the module, `.backward()`, and names."""
+    layers = {0: "layer00_model_0", 3: "layer03_model_3", 6: "layer05_model_6"}
 
     def gradients(weights):
         module = Small(dropout=0)
@@ -74,37 +41,33 @@ def naive_shift(before, after, batch):
         module.loss(batch).backward()
         return {name: p.grad for name, p in module.named_parameters()}
 
-    result, mixed = [], dict(before)
-    for i, own in enumerate(linear):
+    found, mixed = {}, dict(before)
+    for i, layer in layers.items():
+        own = [f"model.{i}.weight", f"model.{i}.bias"]
         pair = gradients(before), gradients(mixed)
         G, shifted = (torch.cat([g[name].flatten() for name in own]) for g in pair)
-        result.append((G - shifted).norm().item())
-        mixed |= {name: after[name] for name in own + (others if i == 0 else [])}
-    return result
+        found[f"ics_distance/{layer}"] = (G - shifted).norm().item()
+        found[f"ics_cosine/{layer}"] = F.cosine_similarity(G, shifted, dim=0).item()
+        norms = ["model.1.weight", "model.1.bias"] if i == 0 else []
+        mixed |= {name: after[name] for name in own + norms}
+    return pytest.approx(found, rel=1e-4, abs=1e-6)
 
 
-def test_shift_in_training_is_that_of_the_optimizers_own_step():
-    module = Small(dropout=0)
+def test_the_shift_in_training_is_that_of_the_optimizers_own_step():
+    module, loader = Small(dropout=0), batches(1)
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    loader = batches(1)
     lines = fit(module, [InternalCovariateShift(every_n_steps=1)], steps=1, loader=loader)
-    expected = naive_shift(before, module.state_dict(), loader.dataset.tensors)
-    measured = [value for (_, tag), value in sorted(lines.values.items()) if tag.startswith("ics_distance")]
-    assert measured == pytest.approx(expected, rel=1e-4, abs=1e-6)
-    assert {step for step, _ in lines.values} == {0}  # no step follows the last
+    found = {tag: value for (step, tag), value in lines.values.items() if step == 0}
+    assert found == by_hand(before, module.state_dict(), loader.dataset.tensors)
+    assert len(found) == len(lines.values)  # no step follows the last
 
 
 def test_without_training_a_plain_step_is_computed_and_not_taken():
-    module = Small(dropout=0)
+    module, twin, batch = Small(dropout=0), Small(dropout=0), batches(1).dataset.tensors
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    batch = batches(1).dataset.tensors
-    values = InternalCovariateShift(every_n_steps=1).measure(module, batch)
-    twin = Small(dropout=0)
-    twin.load_state_dict(before)
     twin.loss(batch).backward()
-    after = dict(before) | {name: (p - 0.1 * p.grad).detach() for name, p in twin.named_parameters()}
-    measured = [value for tag, value in sorted(values.items()) if tag.startswith("ics_distance")]
-    assert measured == pytest.approx(naive_shift(before, after, batch), rel=1e-4, abs=1e-6)
+    after = before | {name: (p - 0.1 * p.grad).detach() for name, p in twin.named_parameters()}
+    assert InternalCovariateShift(every_n_steps=1).measure(module, batch) == by_hand(before, after, batch)
 
 
 def test_noise_of_the_next_step_is_part_of_the_shift():
@@ -128,34 +91,27 @@ def test_noise_of_the_next_step_is_part_of_the_shift():
     assert module.model[1].num_batches_tracked.item() == 1  # the monitor counted no batch
 
 
-def test_proxies_match_a_loop():
-    g, g_next, w, w_next = torch.randn(4, 3, 10, dtype=torch.float64)  # 3 replicas
-    values = step_to_step(g, g_next, w, w_next)
-    for i in range(3):
-        change = sum((a - b) ** 2 for a, b in zip(g[i], g_next[i], strict=True)) ** 0.5
-        moved = sum((a - b) ** 2 for a, b in zip(w[i], w_next[i], strict=True)) ** 0.5
-        total = sum((a + b) ** 2 for a, b in zip(g[i], g_next[i], strict=True)) ** 0.5
-        assert values["proxy_gradient_change"][i].item() == pytest.approx(change.item())
-        assert values["proxy_beta"][i].item() == pytest.approx((change / moved).item())
-        assert values["proxy_gradient_sum"][i].item() == pytest.approx(total.item())
-
-
-def test_proxies_in_training_take_two_consecutive_steps():
+def test_proxies_take_two_consecutive_steps():
     module, twin = Small(dropout=0), Small(dropout=0)  # of a rate of 0.1, as that of a step without training
     loader = batches(3)
     first, second, _ = loader
     untrained = CovariateShiftProxies(every_n_steps=2).measure(module, Batches(second, first))
     lines = fit(module, [CovariateShiftProxies(every_n_steps=2)], steps=3, loader=loader)
-    (optimizer, gradients, weights) = (twin.configure_optimizers(), [], [])
-    for x, y in (first, second):
+    optimizer, gradients, weights = twin.configure_optimizers(), [], []
+    for batch in (first, second):
         optimizer.zero_grad()
-        twin.loss((x, y)).backward()
+        twin.loss(batch).backward()
         gradients.append(torch.cat([p.grad.flatten() for p in twin.parameters()]))
         weights.append(torch.cat([p.detach().flatten().clone() for p in twin.parameters()]))
         optimizer.step()
-    for name, value in step_to_step(*gradients, *weights).items():
-        assert lines.values[0, f"{name}/network"] == pytest.approx(value.item(), rel=1e-4)
-        assert untrained[f"{name}/network"] == pytest.approx(value.item(), rel=1e-4)
+    change, moved = (torch.dist(*pair).item() for pair in (gradients, weights))
+    expected = {
+        "proxy_gradient_change": change, "proxy_beta": change / moved,
+        "proxy_gradient_sum": sum(gradients).norm().item(),
+    }  # fmt: skip
+    for name, value in expected.items():
+        assert lines.values[0, f"{name}/network"] == pytest.approx(value, rel=1e-4)
+        assert untrained[f"{name}/network"] == pytest.approx(value, rel=1e-4)
     # The pair that began at step 2 never had its second step.
     assert {step for step, _ in lines.values} == {0}
 

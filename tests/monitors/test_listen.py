@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from normexp.models.sites import sites_of
-from normexp.monitors import Activations, Stream
+from normexp.monitors import Activations, Gradients, Representation, Stream
 from normexp.monitors.activations import bounds
 from normexp.monitors.guard import loss_of
 from normexp.monitors.listen import CalledFunction, listen
@@ -149,12 +149,9 @@ BOUNDED = {
 def test_bounds_of_an_activation_are_its_values_far_out(name):
     function = getattr(F, name)
     low, high = function(torch.tensor([-1e6, 1e6])).tolist()
+    expected = pytest.approx((low, high), abs=1e-5) if high < 100 else None
     called = CalledFunction(function, name, "", (), {}, torch.ones(1))
-    assert (
-        bounds(called)
-        == bounds(BOUNDED[name])
-        == (pytest.approx((low, high), abs=1e-5) if high < 100 else None)
-    )
+    assert bounds(called) == bounds(BOUNDED[name]) == expected
 
 
 @pytest.mark.parametrize("number", [10, 11, 100, 101])
@@ -196,9 +193,7 @@ def test_a_norm_that_the_network_does_not_hold_is_heard():
     ]
     assert heard[0][0].module is net.norms[0]
     assert not any(isinstance(site.module, CalledFunction) for site, *_ in heard[:2])
-    assert torch.allclose(
-        heard[1][2], F.batch_norm(net.a(heard[0][2]) * 0 + heard[0][2], None, None, training=True)
-    )
+    assert torch.allclose(heard[1][2], F.batch_norm(heard[0][2], None, None, training=True))
 
 
 def test_a_whole_network_that_is_held_elsewhere_is_none_of_ours():
@@ -206,16 +201,30 @@ def test_a_whole_network_that_is_held_elsewhere_is_none_of_ours():
     assert heard_in(Calls(lambda x: x + teacher(x)), torch.randn(4, 6)) == []
 
 
-def test_monitors_measure_the_norms_that_are_called():
-    """Twin: the same network whose norms are layers."""
+class Gelu(nn.Module):
+    def forward(self, x):
+        return F.tanh(F.gelu(x))
+
+
+def test_monitors_measure_what_is_called_as_what_is_held():
+    """Twin: the same network whose norm and activations are layers."""
     torch.manual_seed(0)
-    called = nn.Sequential(nn.Linear(6, 6), Rescale(6), nn.Linear(6, 3))
-    layers = nn.Sequential(called[0], nn.LayerNorm(6, bias=False), called[2])
-    x = torch.randn(5, 6)
-    places = ["norm_input", "norm_output"]
-    for monitor in (Activations(every_n_steps=1, places=places), Stream(every_n_steps=1)):
+    called = nn.Sequential(nn.Linear(6, 6), Rescale(6), nn.Linear(6, 3), Gelu())
+    layers = nn.Sequential(called[0], nn.LayerNorm(6, bias=False), called[2], nn.GELU(), nn.Tanh())
+    names = {
+        "layer01_net_1": "layer00_net_1_layer_norm", "layer02_net_2": "layer01_net_2",
+        "layer03_net_3": "layer01_net_2_gelu", "layer04_net_4": "layer01_net_2_tanh",
+    }  # fmt: skip
+    x, places = torch.randn(5, 6), ["norm_input", "norm_output", "preactivation", "activation"]
+    for monitor in (
+        Activations(every_n_steps=1, places=places), Stream(every_n_steps=1), Representation(every_n_steps=1),
+        Gradients(every_n_steps=1),
+    ):  # fmt: skip
         found = monitor.measure(Step(called), x)
         expected = monitor.measure(Step(layers), x)
-        renamed = {tag.replace("layer01_net_1", "layer00_net_1_layer_norm"): v for tag, v in expected.items()}
+        renamed = {}
+        for tag, value in expected.items():
+            statistic, layer = tag.split("/")
+            renamed[f"{statistic}/{names.get(layer, layer)}"] = value
         assert renamed
-        assert found == pytest.approx(renamed)
+        assert found == pytest.approx(renamed, rel=1e-5, nan_ok=True)

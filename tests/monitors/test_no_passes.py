@@ -32,28 +32,29 @@ def network():
     return nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3))
 
 
+def backward(model, x, y):
+    F.cross_entropy(model(x), y).backward()
+
+
 def whole(model):
-    model = FullyShardedDataParallel(model, device_id=torch.device("cpu"), use_orig_params=True)
-    return model, lambda x, y: F.cross_entropy(model(x), y).backward()
+    return FullyShardedDataParallel(model, device_id=torch.device("cpu"), use_orig_params=True), backward
 
 
 def in_parts(model):
     mesh = init_device_mesh("cpu", (1,))
     fully_shard(model[0], mesh=mesh)
     fully_shard(model, mesh=mesh)
-    return model, lambda x, y: F.cross_entropy(model(x), y).backward()
+    return model, backward
 
 
 def split(model):
     """By tensor parallelism, whose passes can be made."""
-    parallelize_module(
-        model, init_device_mesh("cpu", (1,)), {"3": ColwiseParallel(output_layouts=Replicate())}
-    )
-    return model, lambda x, y: F.cross_entropy(model(x), y).backward()
+    parts = {"3": ColwiseParallel(output_layouts=Replicate())}
+    return parallelize_module(model, init_device_mesh("cpu", (1,)), parts), backward
 
 
 def functional(model):
-    def backward(x, y):
+    def by_func(model, x, y):
         def loss(weights):
             return F.cross_entropy(torch.func.functional_call(model, weights, (x,)), y)
 
@@ -61,15 +62,15 @@ def functional(model):
         for name, gradient in torch.func.grad(loss)({n: p.detach() for n, p in own.items()}).items():
             own[name].grad = gradient
 
-    return model, backward
+    return model, by_func
 
 
 def trained(kind, monitors):
-    model, backward = kind(network())
+    model, step = kind(network())
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with normexp.watch(model, monitors=monitors, loss=F.cross_entropy) as w:
         for x, y in w.over(batches(3)):
-            backward(x, y)
+            step(model, x, y)
             optimizer.step()
             optimizer.zero_grad()
     return [p.full_tensor() if hasattr(p, "full_tensor") else p.detach() for p in model.parameters()]

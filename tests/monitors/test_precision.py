@@ -2,32 +2,9 @@
 
 import pandas as pd
 import pytest
-import torch
 from small_module import Small, batches, fit
-from test_base import EVERY
 
 from normexp.monitors import BatchStatistics
-
-AUTOCAST = []  # of every pass; a list of the module's own would be put back
-
-
-class Noting(Small):
-    def training_step(self, batch, batch_idx):
-        AUTOCAST.append(torch.is_autocast_enabled("cpu"))
-        return super().training_step(batch, batch_idx)
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_every_pass_runs_in_the_trainers_precision_and_training_is_bit_identical(name):
-    plain, watched = Noting(), Noting()
-    fit(plain, [], steps=3, precision="bf16-mixed")
-    AUTOCAST.clear()
-    fit(watched, [EVERY[name](2)], steps=3, precision="bf16-mixed")
-    assert len(AUTOCAST) >= 3
-    assert all(AUTOCAST)
-    assert watched.losses == plain.losses
-    for key, value in plain.state_dict().items():
-        assert torch.equal(value, watched.state_dict()[key])
 
 
 def test_a_measured_loss_is_that_of_training_and_not_that_of_float32():

@@ -10,9 +10,8 @@ from normexp.monitors.loss_landscape import hessian_product, lanczos
 def quadratic(eigenvalues):
     """A loss 1/2 w'Aw with the given spectrum, in float64, and its parameter."""
     n = len(eigenvalues)
-    basis, _ = torch.linalg.qr(
-        torch.randn(n, n, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    )
+    generator = torch.Generator().manual_seed(0)
+    basis, _ = torch.linalg.qr(torch.randn(n, n, dtype=torch.float64, generator=generator))
     A = basis @ torch.diag(torch.tensor(eigenvalues, dtype=torch.float64)) @ basis.T
     w = nn.Parameter(torch.arange(1, n + 1, dtype=torch.float64))
     return A, w, lambda: w @ A @ w / 2

@@ -1,14 +1,15 @@
 """Measures of transformers, each against loops, closed forms or a changed network."""
 
+import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 from small_module import fit
 from torch import nn
 from torch.nn import functional as F
 
-from normexp.config.compose import compose
 from normexp.config.run_spec import specs
 from normexp.monitors import Gradients, Stream
 from normexp.monitors.gradients import angle
@@ -33,55 +34,42 @@ def gpt(*overrides):
     return parts
 
 
-LATER = torch.ones(5, 5, dtype=torch.bool).triu(1)
-CAUSAL = {
-    "flag": {"is_causal": True},
-    "truth": {"attn_mask": ~LATER},
-    "numbers": {"attn_mask": torch.zeros(5, 5).masked_fill(LATER, -math.inf)},
+EARLIER, EVERY = torch.ones(5, 5, dtype=torch.bool).tril(), torch.ones(5, 5, dtype=torch.bool)
+BUT_FIRST = EVERY.index_fill(1, torch.tensor(0), False)
+MASKS = {  # what a query sees, by (query, key), and how it is said
+    "causal": (EARLIER, {"is_causal": True}),
+    "causal by truth": (EARLIER, {"attn_mask": EARLIER}),
+    "causal by numbers": (EARLIER, {"attn_mask": torch.zeros(5, 5).masked_fill(~EARLIER, -math.inf)}),
+    "every key": (EVERY, {}),
+    "every key but the first": (BUT_FIRST, {"attn_mask": BUT_FIRST}),
 }
 
 
 @pytest.mark.parametrize("sink", [False, True])
 @pytest.mark.parametrize("scale", [None, 0.7])
-@pytest.mark.parametrize(("causal", "shared"), [("flag", 1), ("flag", 2), ("truth", 1), ("numbers", 1)])
-def test_numbers_of_attention_match_loops(sink, scale, causal, shared):
-    """A key's head may be shared by several heads of queries."""
+@pytest.mark.parametrize(("mask", "shared"), [("causal", 2), *((mask, 1) for mask in MASKS)])
+def test_numbers_of_attention_match_loops(mask, shared, scale, sink):
+    """Heads of queries may share a key's. A sink is a first key without a value, with a query of its own."""
     q, k, v = torch.randn(3, 2, 4, 5, 4, generator=torch.Generator().manual_seed(1)).double()
     k, v = k[:, : 4 // shared], v[:, : 4 // shared]
-    if sink:
+    seen, said = MASKS[mask]
+    if sink := sink and bool(seen[0, 0]):
         v[..., 0, :] = 0
-    found = attention_numbers(q, k, v, scale=scale, enable_gqa=shared > 1, **CAUSAL[causal])
+    found = attention_numbers(q, k, v, scale=scale, enable_gqa=shared > 1, **said)
     entropies, firsts, sinks = [], [], []
-    for n in range(2):
-        for h in range(4):
-            for t in range(int(sink), 5):
-                scores = [(q[n, h, t] @ k[n, h // shared, s]).item() * (scale or 0.5) for s in range(t + 1)]
-                total = sum(math.exp(s) for s in scores)
-                weights = [math.exp(s) / total for s in scores]
-                if sink:
-                    sinks.append(weights.pop(0))
-                    weights = [w / sum(weights) for w in weights]
-                if len(weights) > 1:
-                    entropies.append(-sum(w * math.log(w) for w in weights) / math.log(len(weights)))
-                    firsts.append(weights[0])
-    assert found["attention_entropy"].item() == pytest.approx(sum(entropies) / len(entropies), rel=1e-5)
-    assert found["attention_on_first"].item() == pytest.approx(sum(firsts) / len(firsts), rel=1e-5)
-    assert ("attention_on_sink" in found) == sink
-    if sink:
-        assert found["attention_on_sink"].item() == pytest.approx(sum(sinks) / len(sinks), rel=1e-5)
-
-
-def test_attention_that_looks_at_all_alike_has_entropy_one_and_a_mask_counts():
-    q, k, v = torch.zeros(2, 1, 4, 3), torch.randn(2, 1, 4, 3), torch.ones(2, 1, 4, 3)
-    found = attention_numbers(q, k, v)
-    assert found["attention_entropy"].item() == pytest.approx(1)
-    assert found["attention_on_first"].item() == pytest.approx(1 / 4)
-    mask = torch.tensor([False, True, True, True]).expand(2, 1, 4, 4)
-    masked = attention_numbers(q, k, v, attn_mask=mask)
-    assert masked["attention_entropy"].item() == pytest.approx(1)
-    assert masked["attention_on_first"].item() == 0
-    one = attention_numbers(q[:1, :, :2], k[:1, :, :2], v[:1, :, :2], is_causal=True)  # one query sees two
-    assert [one[name].item() for name in ("attention_entropy", "attention_on_first")] == [1, 0.5]
+    for n, h, t in itertools.product(range(2), range(4), range(int(sink), 5)):
+        keys = [s for s in range(5) if seen[t, s]]
+        scores = {s: math.exp((q[n, h, t] @ k[n, h // shared, s]).item() * (scale or 0.5)) for s in keys}
+        if sink:
+            sinks.append(scores[0] / sum(scores.values()))
+            del scores[0]
+        weights = {s: score / sum(scores.values()) for s, score in scores.items()}
+        if len(weights) > 1:
+            entropies.append(-sum(w * math.log(w) for w in weights.values()) / math.log(len(weights)))
+            firsts.append(weights.get(int(sink), 0.0))
+    means = {"attention_entropy": np.mean(entropies), "attention_on_first": np.mean(firsts)}
+    means |= {"attention_on_sink": np.mean(sinks)} if sink else {}
+    assert {name: value.item() for name, value in found.items()} == pytest.approx(means, rel=1e-5)
 
 
 def test_outliers_are_largest_over_median():
@@ -139,9 +127,7 @@ def test_attention_of_the_network_is_measured_by_layer_and_a_sink_is_told_apart(
 
 
 def test_network_without_a_stream_shows_the_outliers_of_the_inputs_of_norms():
-    cfg = ["model=mlp", "data=digits", "model.width=8", "model.depth=2", "trainer=cpu"]
-    assert compose(cfg)[1]["model"] == "mlp"
-    parts = build(specs(cfg)[0])
+    parts = build(specs(["model=mlp", "data=digits", "model.width=8", "model.depth=2", "trainer=cpu"])[0])
     found = Stream(every_n_steps=1, batch_size=4).measure(parts.module, parts.data)
     assert {tag.split("/")[0] for tag in found} == {"outlier_ratio"}
 
@@ -160,12 +146,10 @@ def test_angle_and_relative_gradient_of_a_step_match_the_weights():
     before = torch.cat([p.detach().flatten().clone() for p in layer.parameters()])
     fit(parts.module, [monitor], steps=1, datamodule=parts.data)
     after = torch.cat([p.detach().flatten() for p in layer.parameters()])
-    cosine = (before.double() @ after.double() / (before.double().norm() * after.double().norm())).clamp(
-        -1, 1
-    )
+    turned = F.cosine_similarity(before.double(), after.double(), dim=0).clamp(-1, 1).acos().item()
     recorded = {tag: dict(series)[0] for tag, series in monitor.recorded.items() if 0 in dict(series)}
-    assert recorded["update_angle/layer01_attention"] == pytest.approx(
-        cosine.acos().item(), rel=0.02, abs=1e-6
-    )
+    assert recorded["update_angle/layer01_attention"] == pytest.approx(turned, rel=0.02, abs=1e-6)
+    ratio = (after - before).norm().item() / before.norm().item()
+    assert recorded["update_ratio/layer01_attention"] == pytest.approx(ratio, rel=1e-3)
     ratio = recorded["gradient_norm/layer01_attention"] / before.norm().item()
     assert recorded["gradient_weight_ratio/layer01_attention"] == pytest.approx(ratio, rel=1e-4)

@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import inspect
 import sys
 import warnings
 from pathlib import Path
@@ -86,11 +85,8 @@ def test_monitors_with_passes_of_their_own_measure_what_they_do_in_a_fit(name):
 def test_a_loss_that_nobody_knows_is_asked_for_once_and_the_loop_goes_on():
     plain, model = network(), network()
     loop(plain)
-    text = "monitor Smoothness: no loss is known: pass loss="
-    with (
-        pytest.warns(UserWarning, match=text) as said,
-        normexp.watch(model, monitors=[Smoothness(every_n_steps=1)]),
-    ):
+    watched = normexp.watch(model, monitors=[Smoothness(every_n_steps=1)])
+    with pytest.warns(UserWarning, match="monitor Smoothness: no loss is known: pass loss=") as said, watched:
         loop(model)
     assert len([one for one in said if "Smoothness" in str(one.message)]) == 1
     assert_same(model.state_dict(), plain.state_dict())
@@ -141,19 +137,12 @@ def without_optimizer(model, x, y):
     return F.cross_entropy(model(x), y)
 
 
+NEVER = "watch: 2 steps, but Sequential was never called in training mode .*; watch the module that the"
+NO_STEP = "watch: no torch optimizer stepped weights of Sequential, so no step was measured"
+
+
 @pytest.mark.parametrize(
-    ("loss", "said"),
-    [
-        (
-            by_parts,
-            "watch: 2 steps, but Sequential was never called in training mode .*; watch the module that the",
-        ),
-        (in_eval_mode, "watch: 2 steps, but Sequential was never called in training mode"),
-        (
-            without_optimizer,
-            "watch: no torch optimizer stepped weights of Sequential, so no step was measured",
-        ),
-    ],
+    ("loss", "said"), [(by_parts, NEVER), (in_eval_mode, NEVER), (without_optimizer, NO_STEP)]
 )
 def test_a_loop_of_which_nothing_is_seen_is_told_what_is_missing(loss, said):
     model = network()
@@ -281,79 +270,67 @@ class Scaled(nn.Linear):
         return super().forward(x if scale is None else scale * x)
 
 
-def given():
-    generator = torch.Generator().manual_seed(0)
-    first, second = torch.randn(2, 5, 4, generator=generator)
-    labels = torch.tensor([0, 1, 2, 0, 1])
-    named = {"first": first, "second": second, "labels": labels}
-    return {
-        "two by position": (Two(), (first, second, labels), None),
-        "two in one": (Two(), ((first, second), labels), None),
-        "as many as there are": (Many(), (first, second, labels), None),
-        "by name": (Named(), named, None),
-        "a dictionary as one": (OfDict(), named, None),
-        "a loss of its own": (Two(), (first, second, labels), F.cross_entropy),
-        "an object": (OfObject(), Graphs(first, second), lambda out, _: F.cross_entropy(out, labels)),
-        "one tensor": (nn.Linear(4, 3), first, lambda out, _: out.square().mean()),
-        "numbers": (nn.Linear(4, 4), (first, second), None),
-        "numbers beside an option": (Scaled(4, 4), (first, second), None),
-    }
+def of_two(net):
+    return F.cross_entropy(F.relu(net.a(FIRST)) + net.b(SECOND), LABELS)
 
 
-@pytest.mark.parametrize("what", given())
+def of_numbers(net):
+    return F.mse_loss(F.linear(FIRST, net.weight, net.bias), SECOND)
+
+
+FIRST, SECOND = torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(0))
+LABELS = torch.tensor([0, 1, 2, 0, 1])
+NAMED = {"first": FIRST, "second": SECOND, "labels": LABELS}
+IMAGES, PIXELS, CLASSES = torch.randn(2, 3, 4, 4), torch.randint(3, (2, 4, 4)), torch.randint(3, (5,))
+GIVEN = {  # a network, a batch, a loss; and the twin of the loss that is measured
+    "two by position": (Two, (FIRST, SECOND, LABELS), None, of_two),
+    "two in one": (Two, ((FIRST, SECOND), LABELS), None, of_two),
+    "as many as there are": (Many, (FIRST, SECOND, LABELS), None, of_two),
+    "by name": (Named, NAMED, None, of_two),
+    "a dictionary as one": (OfDict, NAMED, None, of_two),
+    "a loss of its own": (Two, (FIRST, SECOND, LABELS), F.cross_entropy, of_two),
+    "an object": (OfObject, Graphs(FIRST, SECOND), lambda out, _: F.cross_entropy(out, LABELS), of_two),
+    "one tensor": (
+        lambda: nn.Linear(4, 3), FIRST, lambda out, _: out.square().mean(), lambda net: net(FIRST).square().mean()
+    ),
+    "numbers": (lambda: nn.Linear(4, 4), (FIRST, SECOND), None, of_numbers),
+    "numbers beside an option": (lambda: Scaled(4, 4), (FIRST, SECOND), None, of_numbers),
+    "classes of pixels": (
+        lambda: nn.Conv2d(3, 3, 1), (IMAGES, PIXELS), None, lambda net: F.cross_entropy(net(IMAGES), PIXELS)
+    ),
+    "classes of tokens": (
+        lambda: nn.Linear(4, 3), (FIRST[None], CLASSES[None]), None, lambda net: F.cross_entropy(net(FIRST), CLASSES)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", GIVEN)
 def test_measure_takes_any_network_and_any_batch(what):
-    model, batch, loss = given()[what]
+    make, batch, loss, twin = GIVEN[what]
+    model = make()
     found = Gradients(every_n_steps=1, per_parameter=True).measure(model, batch, loss=loss)
-    x, y = given()["two by position"][1][:2]
-    labels = given()["two by position"][1][2]
-    twin = given()[what][0]
-    if isinstance(twin, nn.Linear):
-        out = twin(x)
-        (F.mse_loss(out, y) if what.startswith("numbers") else out.square().mean()).backward()
-    else:
-        F.cross_entropy(F.relu(twin.a(x)) + twin.b(y), labels).backward()
-    for name, p in twin.named_parameters():
+    twin(model).backward()
+    for name, p in model.named_parameters():
         assert found[f"parameter_gradient_norm/model.{name}"] == pytest.approx(p.grad.norm().item(), rel=1e-5)
 
 
 def test_a_loss_that_cannot_be_guessed_is_asked_for():
-    x = torch.ones(2, 4)
-    targets = (
-        torch.ones(2),
-        torch.ones(2, 3).bool(),
-        torch.ones(2).bool(),
-        torch.ones(2, 3).long(),
-        "a text",
-    )
+    x, wrong = torch.ones(2, 4), torch.ones(2, 3)
+    targets = (torch.ones(2), wrong.bool(), torch.ones(2).bool(), wrong.long(), "a text")
     for batch in (x, *((x, target) for target in targets)):
         with pytest.raises(ValueError, match="no loss"):
             Gradients(every_n_steps=1).measure(nn.Linear(4, 3), batch)
-    assert Activations(every_n_steps=1).measure(nn.Sequential(nn.Linear(4, 3), nn.ReLU()), torch.ones(2, 4))
-
-
-def test_images_and_texts_with_classes_have_cross_entropy():
-    for classes_at, shape in ((1, (2, 3, 4, 4)), (-1, (2, 5, 3))):
-        net = nn.Conv2d(3, 3, 1) if classes_at == 1 else nn.Linear(3, 3)
-        x = torch.randn(shape)
-        y = torch.randint(3, x.movedim(classes_at, -1).shape[:-1])
-        found = Gradients(every_n_steps=1).measure(net, (x, y))
-        F.cross_entropy(net(x).movedim(classes_at, 1), y).backward()
-        norm = torch.cat([p.grad.flatten() for p in net.parameters()]).norm()
-        assert found["gradient_norm/network"] == pytest.approx(norm.item(), rel=1e-5)
+    assert Activations(every_n_steps=1).measure(nn.Sequential(nn.Linear(4, 3), nn.ReLU()), x)
 
 
 def test_a_network_with_its_loss_in_its_output_needs_nothing_else():
-    model, batch, _ = given()["by name"]
-    monitors = [
-        CovariateShift(every_n_steps=1),
-        Stream(every_n_steps=1),
-        InternalCovariateShift(every_n_steps=1),
-    ]
+    model = Named()
+    monitors = [kind(every_n_steps=1) for kind in (CovariateShift, Stream, InternalCovariateShift)]
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with warnings.catch_warnings(), normexp.watch(model, monitors=monitors) as watched:
         warnings.filterwarnings("ignore", "monitor Stream: recorded nothing")
         for _ in range(2):
-            model(**batch)["loss"].backward()
+            model(**NAMED)["loss"].backward()
             optimizer.step()
     assert {tag.split("/")[0] for tag in watched.recorded} >= {"mean_drift", "input_std", "ics_distance"}
     assert [step for step, _ in watched.recorded["input_std/layer00_model_a"]] == [0, 1, 2]
@@ -377,27 +354,17 @@ def test_the_loop_of_the_docs(page, tmp_path, monkeypatch):
         assert "cross_entropy" in names["watched"][0].result.facts[0]
 
 
-def test_watch_is_part_of_the_api():
-    assert "watch" in dir(normexp)
-    assert "every" in inspect.signature(normexp.watch).parameters
-    assert normexp.watch is normexp.monitors.watch
-
-
 @pytest.mark.integration
 def test_a_trainer_of_transformers_is_watched(tmp_path):
     transformers = pytest.importorskip("transformers")
 
     def trained(callbacks):
         torch.manual_seed(0)
-        sizes = {
-            "hidden_size": 16,
-            "intermediate_size": 32,
-            "num_attention_heads": 4,
-            "num_key_value_heads": 2,
-        }
-        model = transformers.LlamaForCausalLM(
-            transformers.LlamaConfig(vocab_size=31, num_hidden_layers=2, max_position_embeddings=16, **sizes)
-        )
+        sizes = transformers.LlamaConfig(
+            vocab_size=31, num_hidden_layers=2, max_position_embeddings=16, hidden_size=16, intermediate_size=32,
+            num_attention_heads=4, num_key_value_heads=2,
+        )  # fmt: skip
+        model = transformers.LlamaForCausalLM(sizes)
         texts = torch.randint(31, (24, 8), generator=torch.Generator().manual_seed(0))
         options = transformers.TrainingArguments(
             output_dir=str(tmp_path), max_steps=4, per_device_train_batch_size=4, report_to=[], use_cpu=True,
@@ -433,29 +400,31 @@ def test_a_callback_of_transformers_writes_beside_the_checkpoints_or_as_told(own
     assert len(list(tmp_path.iterdir())) == 1
 
 
-@pytest.mark.parametrize("left_out", [False, True])
-def test_a_step_that_several_optimizers_take_has_the_change_of_all_weights(left_out):
-    def parts(model):
-        own = [model[0].parameters(), model[1:6].parameters(), model[6].parameters()]
-        return [torch.optim.SGD(p, 0.1) for p in own[: 2 if left_out else 3]]
-
+def stepped(make_optimizers, at_once):
+    """A watched loop in which several optimizers take a step together."""
     model = network()
-    every = parts(model)
+    optimizers = make_optimizers(model)
     with normexp.watch(model, every=1) as watched:
         for n, (x, y) in enumerate(batches(3)):
             F.cross_entropy(model(x), y).backward()
-            for optimizer in every:
+            for optimizer in optimizers:
                 optimizer.step()
                 optimizer.zero_grad()
-            if n or not left_out:  # at once: what happens to weights before the next pass is no part of it
+            if n or at_once:  # what happens to weights before the next pass is no part of a step
                 assert watched.recorded["gradient_norm/network"][-1][0] == n
-    model = network()
-    one = torch.optim.SGD((model[:6] if left_out else model).parameters(), 0.1)
-    with normexp.watch(model, every=1) as expected:
-        for x, y in batches(3):
-            F.cross_entropy(model(x), y).backward()
-            one.step()
-            one.zero_grad()
+    return watched
+
+
+@pytest.mark.parametrize("left_out", [False, True])
+def test_a_step_that_several_optimizers_take_has_the_change_of_all_weights(left_out):
+    def together(model):
+        return [torch.optim.SGD((model[:6] if left_out else model).parameters(), 0.1)]
+
+    def apart(model):
+        parts = [model[0].parameters(), model[1:6].parameters(), model[6].parameters()]
+        return [torch.optim.SGD(part, 0.1) for part in parts[: 2 if left_out else 3]]
+
+    watched, expected = stepped(apart, at_once=not left_out), stepped(together, at_once=not left_out)
     assert watched.recorded == expected.recorded
     assert watched.global_step == 3
     moves = {tag: [x for _, x in of] for tag, of in watched.recorded.items() if "update_ratio" in tag}

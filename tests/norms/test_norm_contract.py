@@ -81,11 +81,13 @@ def test_training_differs_from_eval_exactly_where_batch_statistics_are_declared(
     assert torch.equal(trained, evaluated) == (not layer.batch_statistics)
 
 
-@every_name
-def test_only_declared_norms_let_tokens_see_each_other(name):
-    if (name, "tokens") in REFUSED:
-        pytest.skip("refused on tokens")
-    layer, x = build(name, "tokens"), sample("tokens")[:2]
+ON_TOKENS = [(name, ()) for name in NAMES if (name, "tokens") not in REFUSED]
+ON_TOKENS += [("switchablenorm_layer_batch", ("combine=[layer]",))]
+
+
+@pytest.mark.parametrize(("name", "options"), ON_TOKENS)
+def test_only_declared_norms_let_tokens_see_each_other(name, options):
+    layer, x = build(name, "tokens", *options), sample("tokens")[:2]
     changed = torch.cat([x[:, :-1], values(x.shape, seed=9)[:, -1:]], dim=1)
     earlier = [copy.deepcopy(layer)(inputs)[:, :-1] for inputs in (x, changed)]
     assert (not torch.equal(*earlier)) == layer.mixes_tokens

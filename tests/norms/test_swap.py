@@ -17,25 +17,13 @@ from torchvision.ops import FrozenBatchNorm2d
 from normexp.norms import norm_named, swap
 from normexp.norms.layers import norm_layer
 
-small_vit = functools.partial(
-    torchvision.models.VisionTransformer, image_size=32, patch_size=8, num_layers=2, num_heads=2, hidden_dim=16,
-    mlp_dim=32, num_classes=10,
-)  # fmt: skip
 # network -> the name under which its own norms go here, and how many there are
 ARCHITECTURES = {
-    "resnet18": ("batchnorm", 20),
-    "vgg11_bn": ("batchnorm", 8),
-    "densenet121": ("batchnorm", 121),
-    "mobilenet_v2": ("batchnorm", 52),
-    "mobilenet_v3_small": ("batchnorm", 34),
-    "efficientnet_b0": ("batchnorm", 49),
-    "regnet_y_400mf": ("batchnorm", 53),
-    "shufflenet_v2_x0_5": ("batchnorm", 56),
-    "googlenet": ("batchnorm", 57),
-    "convnext_tiny": ("layernorm_channels", 23),
-    "swin_t": ("layernorm", 29),
-    "vit": ("layernorm", 5),
-}
+    "resnet18": ("batchnorm", 20), "vgg11_bn": ("batchnorm", 8), "densenet121": ("batchnorm", 121),
+    "mobilenet_v2": ("batchnorm", 52), "mobilenet_v3_small": ("batchnorm", 34), "efficientnet_b0": ("batchnorm", 49),
+    "regnet_y_400mf": ("batchnorm", 53), "shufflenet_v2_x0_5": ("batchnorm", 56), "googlenet": ("batchnorm", 57),
+    "convnext_tiny": ("layernorm_channels", 23), "swin_t": ("layernorm", 29), "vit": ("layernorm", 5),
+}  # fmt: skip
 
 
 @functools.cache
@@ -44,9 +32,11 @@ def network(name: str) -> nn.Module:
     torch.manual_seed(0)
     more = {"init_weights": False} if name in ("googlenet", "vgg11_bn") else {}
     more |= {"aux_logits": False} if name == "googlenet" else {}
-    made = small_vit() if name == "vit" else torchvision.models.get_model(name, num_classes=10, **more)
-    if name == "vgg11_bn":
-        # Instead of three layers with 120 million weights and no norm.
+    if name == "vit":
+        made = torchvision.models.VisionTransformer(32, 8, 2, 2, 16, 32, num_classes=10)
+    else:
+        made = torchvision.models.get_model(name, num_classes=10, **more)
+    if name == "vgg11_bn":  # instead of three layers with 120 million weights and no norm
         made.classifier = nn.Linear(512 * 7 * 7, 10)
     for module in made.modules():
         if norm_layer(module) is not None:
@@ -107,14 +97,21 @@ def test_there_and_back_is_exact_in_public_architectures(name):
     assert all(torch.equal(value, after[key]) for key, value in before.items())
 
 
-def test_running_statistics_go_on_as_torchs_would():
-    ours, torchs = nn.Sequential(nn.BatchNorm2d(3, momentum=0.3)), nn.BatchNorm2d(3, momentum=0.3)
-    swap(ours, "batchnorm")
-    for seed in range(3):
-        x = torch.randn(4, 3, 5, 5, generator=torch.Generator().manual_seed(seed)) * 3 + 1
-        torch.testing.assert_close(ours(x), torchs(x), rtol=1e-6, atol=1e-6)
-    for key, value in torchs.state_dict().items():
-        torch.testing.assert_close(ours.state_dict()[f"0.{key}"], value, rtol=1e-6, atol=1e-6)
+@pytest.mark.parametrize("seen", [0, 3])
+@pytest.mark.parametrize("momentum", [0.3, None])
+def test_running_statistics_go_on_as_torchs_would(momentum, seen):
+    """With `momentum=None` they are a plain average."""
+    twin, made = nn.BatchNorm2d(3, momentum=momentum), nn.BatchNorm2d(3, momentum=momentum)
+    batches = [torch.randn(4, 3, 5, 5, generator=torch.Generator().manual_seed(k)) * 3 + k for k in range(6)]
+    for x in batches[:seen]:
+        torch.testing.assert_close(made(x), twin(x))
+    net = nn.Sequential(made)
+    (row,) = swap(net, "batchnorm")
+    assert ("population_statistics=cumulative" in row.carried) == (momentum is None)
+    for x in batches[seen:]:
+        torch.testing.assert_close(net(x), twin(x), rtol=1e-6, atol=1e-6)
+    for key, value in twin.state_dict().items():
+        torch.testing.assert_close(net.state_dict()[f"0.{key}"], value, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -165,14 +162,17 @@ def test_the_fused_layernorm_of_the_transformer_encoder_is_turned_off_and_on_aga
 class LlamaRMSNorm(nn.Module):
     """With the attributes of Hugging Face's."""
 
-    def __init__(self, size, eps=1e-6):
+    def __init__(self, size, rounding="before_gain"):
         super().__init__()
-        self.weight = nn.Parameter(torch.linspace(0.5, 1.5, size))
-        self.variance_epsilon = eps
+        self.weight, self.rounding = nn.Parameter(torch.linspace(0.5, 1.5, size)), rounding
+        self.variance_epsilon = 1e-6
 
     def forward(self, x):
         wide = x.float()
-        return self.weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.variance_epsilon))
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.variance_epsilon)
+        if self.rounding == "before_gain":
+            return self.weight * wide.to(x.dtype)
+        return (self.weight.float() * wide).to(x.dtype)
 
 
 class BatchNormAct2d(nn.BatchNorm2d):
@@ -312,27 +312,6 @@ def test_groups_that_do_not_divide_the_channels_are_said(options, channels, grou
     assert not torch.allclose(y, y[:1].expand_as(y))
 
 
-def plain_average(count):
-    """Twin: running statistics of `momentum=None` are means over the batches."""
-    batches = [
-        torch.randn(8, 3, 4, 4, generator=torch.Generator().manual_seed(k)) * 2 + k for k in range(count)
-    ]
-    return batches, torch.stack([x.mean((0, 2, 3)) for x in batches]).mean(0)
-
-
-@pytest.mark.parametrize("seen", [0, 3])
-def test_a_plain_average_stays_a_plain_average(seen):
-    layer, (batches, mean) = nn.BatchNorm2d(3, momentum=None), plain_average(6)
-    for x in batches[:seen]:
-        layer(x)
-    net = nn.Sequential(layer)
-    (row,) = swap(net, "batchnorm")
-    assert "population_statistics=cumulative" in row.carried
-    for x in batches[seen:]:
-        net(x)
-    torch.testing.assert_close(net[0].running_mean, mean)
-
-
 @pytest.mark.parametrize(
     "name", ["layernorm", "groupnorm", "layernorm_channels", "rmsnorm", "dyt", "scalenorm"]
 )
@@ -366,54 +345,23 @@ def test_a_frozen_batchnorm_stays_frozen():
     torch.testing.assert_close(net[0].running_mean, torch.full((3,), 2.0))
 
 
-def test_what_shares_or_is_read_by_others_stays():
-    class Fused(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm, self.seen = nn.LayerNorm(4), nn.LayerNorm(4)
-            self.norms = nn.ModuleList([nn.LayerNorm(4)])
-            nn.init.ones_(self.seen.weight)
-
-        def forward(self, x):
-            x = F.layer_norm(x, (4,), self.norm.weight, self.norm.bias)
-            return self.seen(F.layer_norm(x, (4,), self.norms[0].weight)).to(self.seen.weight.dtype)
-
-    net = nn.Sequential(Fused(), nn.LayerNorm(4), nn.LayerNorm(4), nn.LayerNorm(4))
-    net[2].weight = net[1].weight
-    table = swap(net, "rmsnorm")
-    reasons = {row.path: row.note for row in table.left}
-    assert set(reasons) == {"0.norm", "0.norms.0", "1", "2"}
-    assert reasons["1"] == "shares its parameters with 2"
-    assert "Fused reads its numbers" in reasons["0.norm"]
-
-
 @pytest.mark.parametrize(
-    ("layer", "mode"),
+    ("name", "layer"),
     [
-        (nn.BatchNorm2d(4, track_running_stats=False), "eval"),
-        (nn.InstanceNorm2d(4, affine=True, track_running_stats=True), "eval"),
+        ("batchnorm", nn.BatchNorm2d(4, track_running_stats=False)),
+        ("instancenorm", nn.InstanceNorm2d(4, affine=True, track_running_stats=True)),
     ],
-    ids=["BatchNorm", "InstanceNorm"],
 )
-def test_a_layer_of_the_same_formula_that_gives_another_output_stays(layer, mode):
-    name = "batchnorm" if isinstance(layer, nn.BatchNorm2d) else "instancenorm"
+def test_a_layer_of_the_same_formula_that_gives_another_output_stays(name, layer):
     net = nn.Sequential(layer)
     (row,) = swap(net, name)
-    assert row.note.endswith(f"of the same formula gives another output in {mode} mode")
+    assert row.note.endswith("of the same formula gives another output in eval mode")
     assert swap(net, "layernorm")[0].new
 
 
 @pytest.mark.parametrize("rounding", ["before_gain", "after_gain"])
 def test_where_an_rms_norm_rounds_is_kept(rounding):
-    class RMSNorm(LlamaRMSNorm):
-        def forward(self, x):
-            wide = x.float()
-            wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.variance_epsilon)
-            if rounding == "before_gain":
-                return self.weight * wide.to(x.dtype)
-            return (self.weight.float() * wide).to(x.dtype)
-
-    net = nn.Sequential(RMSNorm(64)).bfloat16()
+    net = nn.Sequential(LlamaRMSNorm(64, rounding)).bfloat16()
     x = torch.randn(16, 64, generator=torch.Generator().manual_seed(0)).bfloat16()
     before = net(x)
     swap(net, "rmsnorm")
@@ -488,8 +436,20 @@ def test_swap_composes_a_norm_of_ones_own(tmp_path, monkeypatch):
         norm_named("mine")
 
 
+class Fused(nn.Module):
+    """It gives the numbers of its norms to a function."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.seen, self.norms = nn.LayerNorm(8), nn.LayerNorm(8), nn.ModuleList([nn.LayerNorm(8)])
+
+    def forward(self, x):
+        x = F.layer_norm(x, (8,), self.norm.weight, self.norm.bias)
+        return self.seen(F.layer_norm(x, (8,), self.norms[0].weight)).to(self.seen.weight.dtype)
+
+
 class ByVariable(nn.Module):
-    """Its norms are numbers for a function, found in a loop."""
+    """As Fused, but in a loop."""
 
     def __init__(self):
         super().__init__()
@@ -506,27 +466,45 @@ class OfItsType(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.norms = nn.ModuleDict({"first": nn.LayerNorm(8)})
-        self.norm = nn.LayerNorm(8)
+        self.norms, self.norm = nn.ModuleDict({"first": nn.LayerNorm(8)}), nn.LayerNorm(8)
 
     def forward(self, x):
         return self.norm(self.norms["first"](x).to(self.norm.weight.dtype))
 
 
-def test_a_layer_stays_where_a_function_gets_its_gain_by_a_variable():
-    table = swap(ByVariable(), "batchnorm")
-    assert [row.new for row in table] == [None, None]
-    assert table[0].note == "ByVariable passes a layer's numbers to layer_norm, and may not call it"
+class Shared(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.LayerNorm(8), nn.LayerNorm(8), nn.LayerNorm(8))
+        self[1].weight = self[0].weight
 
 
-def test_a_layer_stays_where_the_new_one_lacks_what_the_network_reads():
-    network = nn.Sequential(OfItsType(), nn.Linear(8, 2))
-    table = swap(network, "none")
-    notes = {row.path: row.note for row in table.left}
-    assert notes == {"0.norm": "OfItsType reads its weight, which Identity has not"}
-    assert network(torch.randn(4, 8)).shape == (4, 2)
-    table.undo()
-    assert not swap(network, "rmsnorm").left
+OF_A_LOOP = "ByVariable passes a layer's numbers to layer_norm, and may not call it"
+
+
+@pytest.mark.parametrize(
+    ("make", "new", "notes"),
+    [
+        (Fused, "rmsnorm", {"norm": "Fused reads its numbers", "norms.0": "Fused reads its numbers"}),
+        (ByVariable, "batchnorm", {"norms.0": OF_A_LOOP, "norms.1": OF_A_LOOP}),
+        (OfItsType, "none", {"norm": "OfItsType reads its weight, which Identity has not"}),
+        (OfItsType, "rmsnorm", {}),
+        (Shared, "rmsnorm", {"0": "shares its parameters with 1", "1": "shares its parameters with 0"}),
+    ],
+)
+def test_a_layer_stays_where_others_read_or_share_its_numbers(make, new, notes):
+    net = make()
+    table = swap(net, new)
+    assert {row.path for row in table.left} == notes.keys()
+    assert all(notes[row.path] in row.note for row in table.left)
+    assert net(torch.randn(4, 8)).shape == (4, 8)
+
+
+def test_a_layer_of_two_places_is_swapped_in_both():
+    layer = nn.LayerNorm(8)
+    net = nn.Sequential(layer, nn.Linear(8, 8), layer)
+    (row,) = swap(net, "rmsnorm")
+    assert row.new
+    assert net[0] is net[2] is not layer
 
 
 def test_hooks_that_stay_with_the_old_layer_are_said():

@@ -18,22 +18,32 @@ def said(study: Study, baseline: str = "none") -> str:
     return finding(study, comparison(study, baseline))
 
 
+def change(folder, **metrics) -> None:
+    summary = json.loads((folder / "summary.json").read_text())
+    edit_summary(folder, metrics={**summary["metrics"], **metrics}, chance_loss=2.3)
+
+
+def with_accuracies(root, of) -> None:
+    """Each run's test accuracy, from its norm and its seed."""
+    for folder in root.glob("mlp/*"):
+        norm, _, seed, _ = folder.name.split("-")
+        change(folder, **{"test/accuracy": of(norm, int(seed[1:]))})
+
+
 def test_intervals_hold_for_all_differences_together(tmp_path):
     study = open_study(write_study(tmp_path, ("none", "batchnorm", "dyt"), (2, 32), seeds=4))
     assert len(study.differences) == 6
     rng = np.random.default_rng(0)
     values = {arm: rng.normal(0.9, 0.01, 4) for arm in study.arms}
-    for folder in tmp_path.glob("mlp/*"):
-        norm, _, seed, _ = folder.name.split("-")
-        change(folder, **{"test/accuracy": values[norm][int(seed[1:])]})
+    with_accuracies(tmp_path, lambda norm, seed: values[norm][seed])
     study = open_study(tmp_path)
     row = study.differences.iloc[0]
     each = study.points[row["first"], 2].values - study.points[row["second"], 2].values
     low, high = stats.t.interval(1 - 0.05 / 6, 3, loc=each.mean(), scale=stats.sem(each))
     assert [row["low"], row["high"]] == pytest.approx([low, high])
+    # One interval in table and headline.
     table = comparison(study, "none").set_index(["arm", "level"])
     shown = table.loc[("batchnorm", 2), ["difference_low", "difference_high"]]
-    # One interval in table and headline.
     assert sorted(abs(shown)) == pytest.approx(sorted([abs(low), abs(high)]))
 
 
@@ -82,10 +92,7 @@ def test_norms_are_compared_in_each_network_and_networks_are_not(tmp_path):
 
 def test_two_seeds_give_both_values_in_sentence_and_table(tmp_path):
     write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=2, examples=100)
-    for folder in tmp_path.glob("mlp/*"):
-        norm, _, seed, _ = folder.name.split("-")
-        gain = {"s0": 0.055, "s1": 0.057}[seed] if norm == "batchnorm" else 0.0
-        change(folder, **{"test/accuracy": 0.8 + gain})
+    with_accuracies(tmp_path, lambda norm, seed: 0.8 + (norm == "batchnorm") * (0.055, 0.057)[seed])
     study = open_study(tmp_path)
     text = said(study)
     assert "test accuracy of batchnorm" in text
@@ -108,19 +115,14 @@ def test_equal_seeds_leave_what_the_test_examples_leave(tmp_path):
     assert 1 < possible < 20
 
 
-def test_runs_that_stop_early_say_so(tmp_path):
-    whole = open_study(write_study(tmp_path / "whole", ("none", "batchnorm"), (8,), seeds=3))
-    assert "epochs 10" in facts(whole)
-    assert "stop early" not in " ".join(cautions(whole))
-    write_study(tmp_path / "early", ("none", "batchnorm"), (8,), seeds=3, early_stopping=2)
-    study = open_study(tmp_path / "early")
-    assert "epochs at most 10" in facts(study)
-    assert any(line.startswith("Runs may stop early, here after 200 steps; ") for line in cautions(study))
-
-
-def change(folder, **metrics) -> None:
-    summary = json.loads((folder / "summary.json").read_text())
-    edit_summary(folder, metrics={**summary["metrics"], **metrics}, chance_loss=2.3)
+@pytest.mark.parametrize(("options", "epochs"), [({}, "10"), ({"early_stopping": 2}, "at most 10")])
+def test_runs_that_stop_early_say_so(tmp_path, options, epochs):
+    study = open_study(write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=3, **options))
+    assert f"epochs {epochs}" in facts(study)
+    early = [
+        line for line in cautions(study) if line.startswith("Runs may stop early, here after 200 steps; ")
+    ]
+    assert len(early) == len(options)
 
 
 def test_an_arm_at_chance_is_said_with_its_recipe(tmp_path):
@@ -158,15 +160,11 @@ def test_no_interval_of_values_below_0_ends_at_0(tmp_path):
 
 def test_the_sentence_has_the_number_of_seeds_of_its_own_pair(tmp_path):
     write_study(tmp_path, ("none", "batchnorm"), (2,), 7)
-    for seed, folder in enumerate(write_study(tmp_path, ("layernorm",), (2,), 5).glob("mlp/layernorm-*")):
-        change(folder, **{"test/accuracy": 0.98 + 0.002 * seed})
-    text = said(open_study(tmp_path))
-    assert text.startswith("layernorm has a test accuracy")
-    assert "paired over 5 seeds" in text
+    write_study(tmp_path / "more", ("layernorm",), (2,), 5)
+    with_accuracies(tmp_path / "more", lambda norm, seed: 0.98 + 0.002 * seed)
+    assert re.match(r"layernorm has a test accuracy .* paired over 5 seeds", said(open_study(tmp_path)))
 
 
 def test_where_every_run_failed_no_mean_over_seeds_is_said(tmp_path):
-    for norm, seed in ((norm, seed) for norm in ("none", "batchnorm") for seed in range(3)):
-        write_run(tmp_path, norm, 2, seed, "diverged")
-    study = open_study(tmp_path)
+    study = open_study(write_study(tmp_path, ("none", "batchnorm"), (2,), 3, status="diverged"))
     assert how_to_read(study, comparison(study)) == "Test accuracy in %: no run has a value."

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import shutil
 
 import pytest
@@ -11,7 +12,6 @@ from refusals import refused
 from normexp.report.finding import cautions, edges
 from normexp.report.study import open_study
 from normexp.report.tables import baselines, comparison, markdown
-from normexp.report.tensorboard_means import write_mean_runs
 from normexp.runs import load
 
 
@@ -22,19 +22,14 @@ def test_factor_is_the_batch_size_and_what_a_norm_decides_makes_no_arm(tmp_path)
     assert study.arms == ["none", "batchnorm", "layernorm"]  # norm.eps differs with the norm, not within it
 
 
-@pytest.mark.integration
-@pytest.mark.parametrize("key", ["trainer.gradient_clip_val", "norm._target_", "data.classes"])
+@pytest.mark.parametrize("key", ["trainer.gradient_clip_val", "data.classes"])
 def test_every_value_that_varies_within_an_arm_makes_arms(tmp_path, key):
     """Issue 26: runs clipped and unclipped were averaged as seeds of one arm, and half of them vanished."""
     for value, seeds in (("a", 3), ("b", 2)):
         write_study(tmp_path, ("none", "layernorm"), (8,), seeds=seeds, **{key: value})
     study = open_study(tmp_path)
-    name = key.split(".")[-1].replace("_", " ")
-    assert len(study.arms) == 4, name
-    table = comparison(study, study.arms[0])
-    assert sorted(table["n"]) == [2, 2, 3, 3]
-    folder = write_mean_runs(study, tmp_path / "out")
-    assert len(list(folder.rglob("events*"))) == 4
+    assert len(study.arms) == 4
+    assert sorted(comparison(study, study.arms[0])["n"]) == [2, 2, 3, 3]
 
 
 def test_runs_on_several_processes_are_no_seeds_of_one(tmp_path):
@@ -53,15 +48,7 @@ def test_a_value_that_differs_with_the_norm_is_said(tmp_path):
     study = open_study(tmp_path)
     assert study.arms == ["none", "layernorm"]
     (text,) = [text for text in cautions(study) if "clip" in text]
-    assert text.startswith("Gradient clip val goes with norm (")
-    assert "0.5 with layernorm" in text
-
-
-def test_images_that_changed_between_two_launches_are_refused(tmp_path):
-    write_study(tmp_path, ("none", "layernorm"), (8,), seeds=2, fingerprint="a" * 64)
-    write_run(tmp_path, "none", 8, 2, fingerprint="b" * 64)
-    with refused("saw several contents of the data"):
-        open_study(tmp_path)
+    assert re.match(r"Gradient clip val goes with norm \(.*0\.5 with layernorm", text)
 
 
 def test_data_may_depend_on_their_options_and_own_data_on_the_seed(tmp_path):
@@ -86,28 +73,37 @@ def test_table_pairs_by_seed_and_bold_needs_the_interval(tmp_path):
     assert "| −4.4 [−4.8, −4.1] | +7.7 [+7.2, +8.1] |" in markdown(study, table.reset_index())
 
 
+def other_name(root):
+    write_run(root, "none", 32, 0, name="other")
+
+
+def other_images(root):
+    write_run(root, "none", 8, 2, fingerprint="b" * 64)
+
+
+def copied(root):
+    shutil.copytree(next(root.glob("mlp/none-bs8-s1-*")), root / "copy")
+
+
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("spoil", "options", "message"),
     [
-        ({"name": "other"}, "holds runs of 2 studies, other, study; choose one, name=other"),
-        ({"metric": "test/f1"}, "metric=test/f1: recorded by none of these runs; the nearest are"),
+        (other_name, {}, "holds runs of 2 studies, other, study; choose one, name=other"),
+        (other_images, {}, "saw several contents of the data"),
+        (copied, {}, r"none-bs8-s1-\w+; remove one"),
+        (None, {"metric": "test/f1"}, "metric=test/f1: recorded by none of these runs; the nearest are"),
+        (None, {"only": {"nrm": "none"}}, r"nrm=none: no column of these runs; did you mean norm\?"),
+        (None, {"better": "lower"}, "better=lower: of test/accuracy the higher is better; leave it out"),
     ],
 )
-def test_bad_input_is_one_line(tmp_path, changes, message):
-    write_study(tmp_path, ("none",), (8,), seeds=2)
-    metric = changes.pop("metric", "test/accuracy")
-    if changes:
-        write_run(tmp_path, "none", 32, 0, **changes)
+def test_bad_input_is_one_line(tmp_path, spoil, options, message):
+    study = write_study(tmp_path, ("none", "layernorm"), (8,), seeds=2, fingerprint="a" * 64)
+    with refused("baseline=bn: no arm of this study; choose from none, layernorm"):
+        baselines(open_study(study), "bn")
+    if spoil:
+        spoil(study)
     with refused(message):
-        open_study(tmp_path, metric)
-
-
-def test_a_run_that_lies_there_twice_does_not_count_twice(tmp_path):
-    write_study(tmp_path, ("none", "layernorm"), (8,), seeds=3)
-    copied = next(tmp_path.glob("mlp/none-bs8-s1-*"))
-    shutil.copytree(copied, tmp_path / "copy")
-    with refused(r"none-bs8-s1-\w+; remove one"):
-        open_study(tmp_path)
+        open_study(study, **options)
 
 
 def test_samples_are_those_that_were_seen(tmp_path):
@@ -120,17 +116,6 @@ def test_samples_are_those_that_were_seen(tmp_path):
         assert seen.loc[1].tolist() == [8 * 59 * step // 20 for step in STEPS]
 
 
-def test_a_filter_that_is_misspelt_gets_the_nearest_column(tmp_path):
-    with refused(r"nrm=none: no column of these runs; did you mean norm\?"):
-        open_study(write_study(tmp_path, ("none",), (8,), seeds=1), only={"nrm": "none"})
-
-
-def test_unknown_baseline_lists_the_arms(tmp_path):
-    study = open_study(write_study(tmp_path, ("none", "layernorm"), (8,), seeds=2))
-    with refused("baseline=bn: no arm of this study; choose from none, layernorm"):
-        baselines(study, "bn")
-
-
 def test_mixed_numerics_threads_and_versions_are_said_once(tmp_path):
     write_study(tmp_path, ("none", "layernorm"), (8,), seeds=2)
     assert not any("mix" in line for line in cautions(open_study(tmp_path)))
@@ -139,10 +124,12 @@ def test_mixed_numerics_threads_and_versions_are_said_once(tmp_path):
         execution, versions = summary["execution"] | {"threads": 2}, summary["versions"] | {"torch": "2.11.0"}
         edit_summary(folder, numerics=2, execution=execution, versions=versions)
     said = cautions(open_study(tmp_path))
-    mixed = ["versions of torch (2.11.0, 2.15.0)", "versions of the arithmetic (1, 2)"]
-    mixed.append("numbers of threads (1, 2)")
-    expected = [f"The runs mix {what}: one seed then gives other last digits." for what in mixed]
-    assert all(said.count(line) == 1 for line in expected)
+    for what in (
+        "versions of torch (2.11.0, 2.15.0)",
+        "versions of the arithmetic (1, 2)",
+        "numbers of threads (1, 2)",
+    ):
+        assert said.count(f"The runs mix {what}: one seed then gives other last digits.") == 1
 
 
 def test_a_learning_rate_is_tuned_and_its_edge_is_said(tmp_path):
@@ -175,12 +162,10 @@ def test_each_choice_has_its_own_baseline(tmp_path):
 
 def test_an_accuracy_that_is_in_percent_is_shown_as_it_is(tmp_path):
     folder = write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=3)
-    shares = markdown(study := open_study(folder, "val/accuracy"), comparison(study))
+    shares = open_study(folder, "val/accuracy")
     for summary in folder.rglob("summary.json"):
         metrics = json.loads(summary.read_text())["metrics"]
         edit_summary(summary.parent, metrics=metrics | {"val/accuracy": 100 * metrics["val/accuracy"]})
     percents = open_study(folder, "val/accuracy")
-    assert (study.of_shares, percents.of_shares) == (True, False)
-    assert markdown(percents, comparison(percents)) == shares
-    with pytest.raises(ValueError, match="better=lower: of val/accuracy the higher is better; leave it out"):
-        open_study(folder, "val/accuracy", better="lower")
+    assert (shares.of_shares, percents.of_shares) == (True, False)
+    assert markdown(percents, comparison(percents)) == markdown(shares, comparison(shares))

@@ -72,10 +72,12 @@ def test_place_that_cannot_be_written_is_one_line_naming_the_key(train, key):
 
 def test_finished_run_says_that_it_was_recorded_otherwise(train, capsys):
     _, path = train()
-    capsys.readouterr()
+    shown = capsys.readouterr().out.partition("┃")[2].partition("folder:")[0]
     train()
     said = capsys.readouterr().out
     assert f"This run is finished: {path}\n" in said
+    assert shown in said  # the same numbers in the same words
+    assert "test" in shown
     assert "finished with" not in said
     train("monitor=gradients", "accuracies=[0.5]", "log_every_n_steps=7")
     found = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("finished with"))

@@ -61,7 +61,7 @@ def test_what_others_use_of_these_cores_is_read_off_the_system(monkeypatch, tmp_
     monkeypatch.setattr(machine, "CPU_TIMES", tmp_path / "stat")
     write()
     monkeypatch.setattr(machine.time, "sleep", write)
-    assert machine.busy_elsewhere() * machine.LOOK == pytest.approx(3)
+    assert machine.busy_elsewhere() * machine.SAMPLE_SECONDS == pytest.approx(3)
 
 
 def test_nothing_is_said_to_be_busy_where_the_system_does_not_tell(monkeypatch, tmp_path):

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from config.hostile import Trap, write_trap
-from crash.results import difference
+from crash.results import difference, events
 from forked import begun, run_script, until
 from pytorch_lightning import Callback
 from recorded import curve
@@ -28,10 +28,10 @@ from normexp.training.checkpoint import StopOnSignal, Stopped, WholeCheckpoints,
 ROOT = Path(__file__).parents[2]
 
 
-def interrupted(train, *options, step=20, signum=signal.SIGINT):
+def interrupted(train, *options, step=20, signum=signal.SIGINT, callbacks=()):
     """Train a run and stop it at this step of 34."""
     with pytest.raises(SystemExit) as stopped:
-        train(*options, callbacks=[AtStep(step, lambda: os.kill(os.getpid(), signum))])
+        train(*options, callbacks=[*callbacks, AtStep(step, lambda: os.kill(os.getpid(), signum))])
     assert stopped.value.code == 128 + signum
 
 
@@ -41,6 +41,8 @@ def loops(folder):
 
 def check_equal(folder, whole):
     assert curve(folder) == curve(whole)
+    assert events(folder) == events(whole)
+    assert not (folder / "hparams.yaml").exists()
     assert difference(weights(folder), weights(whole)) is None
     assert difference(loops(folder), loops(whole)) is None
 
@@ -50,7 +52,7 @@ def test_interrupted_run_resumes_as_if_nothing_had_happened(train, tmp_path):
     """In the middle of an epoch, at its end, and in the next one."""
     # dropout and augmentation draw random numbers at every step
     options = ["model=transformer", "model.depth=1", "model.dropout=0.2", "data.augment=true"]
-    options += ["log_every_n_steps=4", "schedule=warmup_cosine"]
+    options += ["log_every_n_steps=4", "schedule=warmup_cosine", "monitor=gradients"]
     _, whole = train(*options, f"outputs={tmp_path / 'whole'}")
     for step, signum in ((5, signal.SIGINT), (17, signal.SIGTERM), (23, signal.SIGINT)):
         own = functools.partial(train, *options, f"outputs={tmp_path / str(step)}")
@@ -58,6 +60,7 @@ def test_interrupted_run_resumes_as_if_nothing_had_happened(train, tmp_path):
         interrupted(own, step=step, signum=signum)
         summary, folder = own()
         assert summary["steps"] == 34
+        assert len(list(folder.glob("events*"))) == 2
         check_equal(folder, whole)
         assert signal.getsignal(signal.SIGINT) is handler
 
@@ -195,14 +198,10 @@ def test_seconds_are_those_of_training_in_all_launches_and_not_of_validation(tra
 
     clock = SimpleNamespace(perf_counter=lambda: now[0], monotonic=time.monotonic)
     monkeypatch.setattr(recorder, "time", clock)
-    interrupted(functools.partial(with_clock, train, Clock()), step=20)
+    interrupted(train, callbacks=[Clock()])
     summary, _ = train(callbacks=[Clock()])
     assert now[0] > 200
     assert summary["seconds"] == 34
-
-
-def with_clock(train, clock, *options, callbacks):
-    return train(*options, callbacks=[clock, *callbacks])
 
 
 @pytest.mark.parametrize(
@@ -243,16 +242,20 @@ def test_the_first_launch_counts_however_often_a_run_is_resumed(train, monkeypat
 # What a run cannot go on from.
 
 
-@pytest.mark.parametrize("change", [{"numerics": 0}, {}], ids=["numerics", "no run"])
-def test_a_checkpoint_of_other_numerics_or_of_something_else_is_refused(train, tmp_path, change):
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda run: {"run": run | {"numerics": 0}}, "was computed with numerics=0"),
+        (lambda _: {}, "it is no checkpoint"),
+    ],
+    ids=["numerics", "no run"],
+)
+def test_a_checkpoint_of_other_numerics_or_of_something_else_is_refused(train, tmp_path, change, said):
     interrupted(train, "lr=0.01", step=3)
     (path,) = tmp_path.rglob("last.ckpt")
     content = torch.load(path, weights_only=True)
-    content["run"] |= change
-    if not change:
-        content.pop("run")
-    torch.save(content, path)
-    with refused(r"last\.ckpt: damaged \((was computed with numerics=0|it is no checkpoint)"):
+    torch.save(content | change(content.pop("run")), path)
+    with refused(rf"last\.ckpt: damaged \({said}"):
         train("lr=0.01")
 
 

@@ -73,7 +73,7 @@ def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
             "axis 0 may hold positions (batch_first), or nodes of a graph; pass samples, (N, T, C)"
         )
     else:
-        yield Found([where] * bool(where), change, "elsewhere", where=where or type(network.root).__name__)
+        yield Found([where] if where else [], change, "elsewhere", where=where or type(network.root).__name__)
 
 
 def may_hold_no_samples(network: Network) -> bool:

@@ -62,19 +62,19 @@ def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     require_seen(network)
     if network.attempt.loss_by == PROBE:
         raise NotChecked("pass loss= (--loss package:function), or batches with targets")
-    measured, judged = network.modes, network.judged()
-    # What a few batches show may be chance: where they have a gap, many more are asked.
-    rows = list(islice(judged, 1 + len(network.others) // 8))
+    measured, losses_left = network.modes, network.mode_losses()
+    # What a few batches show may be chance: where they have a gap, all that are left are asked, too.
+    rows = list(islice(losses_left, 1 + len(network.other_batches) // 8))
     if not all(math.isfinite(batch) for *_, batch in rows):
         raise NotChecked(
             "pass another loss= or other batches: the loss is no number with batch statistics, too"
         )
-    if not is_gap(rows, limit) or not is_gap(rows := [*rows, *judged], limit, chance=True):
+    if not is_gap(rows, limit) or not is_gap(rows := [*rows, *losses_left], limit, chance=True):
         return
     batches, *losses = zip(*rows, strict=True)
     running, batch, precise = *map(fmean, losses), network.loss_anew(list(batches))
     gap = running - batch
-    worst = sorted(measured.apart, key=measured.apart.__getitem__, reverse=True)[:WORST]
+    worst = sorted(measured.distances, key=measured.distances.__getitem__, reverse=True)[:WORST]
     by_path = {norm.path: norm for norm in network.tracked}
     fused = [path for path in worst if is_normalized_already(by_path[path], measured, limit)]
     apart = {p: d for p, calls in measured.moments.items() if (d := distance(calls)) > limit.calls}
@@ -117,7 +117,7 @@ def is_normalized_already(norm: NormSite, measured: Modes, limit: SimpleNamespac
     error = (
         torch.stack([(now.mean - shift.detach()) / std, gain.detach().abs() / std - 1]).square().mean().sqrt()
     )
-    return measured.apart[norm.path] > limit.apart and float(error) < limit.fused
+    return measured.distances[norm.path] > limit.apart and float(error) < limit.fused
 
 
 def distance(calls: list[Moments]) -> float:
@@ -141,9 +141,8 @@ def remedy(network: Network) -> str:
             "with torch.no_grad(): [model.train()(x) for x, *_ in loader]"
         )
     keep = max((norm.layer.keep or 0.0 for norm in network.tracked), default=0.0)
-    new = (
-        math.ceil(math.log(0.01) / math.log(keep)) if 0 < keep < 1 else 1
-    )  # batches that leave 1% of the old ones
+    # Batches that leave 1% of the old statistics.
+    new = math.ceil(math.log(0.01) / math.log(keep)) if 0 < keep < 1 else 1
     return (
         f"import itertools; batches = itertools.islice(itertools.cycle(loader), {new})\n"
         "with torch.no_grad(): [model.train()(x) for x, *_ in batches]"
@@ -217,16 +216,16 @@ def small_batch(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     calls = [call for call in network.calls if call.norm.follows_batches and call.training]
     if not calls:
         return
-    batch, step = network.counted, network.options.accumulate or 1
-    least, devices = min(calls, key=network.values), network.options.devices or 1
-    samples = network.statistic_of(least) * (devices if least.norm.synced else 1)
+    batch, step = network.known_batch_size, network.options.accumulate or 1
+    least, devices = min(calls, key=network.values_per_statistic), network.options.devices or 1
+    samples = network.samples_per_statistic(least) * (devices if least.norm.synced else 1)
     if samples < limit.enough:
         larger = "16 and more samples at a call" if network.gets_a_part(least) else "a batch of 16 and more"
         more = f", also in a step of {batch * step} samples over {step} batches" if step > 1 else ""
         case = "few" if samples < limit.few else ""
         case = "devices" if devices > 1 and not least.norm.synced else case
         fields = {"more": more, "devices": devices, "larger": larger, "samples": pluralize(samples, "sample")}
-        fields["values"] = pluralize(network.values(least), "value")
+        fields["values"] = pluralize(network.values_per_statistic(least), "value")
         fields["swap"] = swap_code(network, (call.norm for call in calls), "small_batch")
         yield Found(calls, samples, case, least.norm.path, **fields)
     if step > 1 and (keep := least.norm.layer.keep) is not None and 1 - keep**step > limit.pace:
@@ -299,19 +298,19 @@ def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         return
     saved = matched(network.options.need("averaged"), network.root, "averaged=")
     require_seen(network)
-    theirs = network.modes.apart
+    own = network.modes.distances  # of the network itself, not of its averaged copy
     state = network.root.state_dict()
     with network.quiet(train=False) as step, torch.no_grad():
         copies = {name: value.to(state[name], copy=True) for name, value in saved.items()}
         # into attributes that `quiet` puts back
         network.root.load_state_dict(copies, strict=False, assign=True)
         measured = modes(step, network.batches, network.tracked)
-        estimate_anew(step, network.others, network.tracked)
+        estimate_anew(step, network.other_batches, network.tracked)
         precise = float(loss_of(step, network.batches.held_out))
     losses = f" The copy's loss is {measured.running:.4g}, and {precise:.4g} with statistics estimated anew."
-    stale = ((p, x) for p, x in measured.apart.items() if x > limit.beyond * theirs.get(p, 0.0))
-    gap = max(theirs.values(), default=0.0)
-    yield from above(stale, limit.apart, own=gap, losses="" if network.attempt.loss_by == PROBE else losses)
+    stale = ((p, x) for p, x in measured.distances.items() if x > limit.beyond * own.get(p, 0.0))
+    losses = "" if network.attempt.loss_by == PROBE else losses
+    yield from above(stale, limit.apart, own=max(own.values(), default=0.0), losses=losses)
 
 
 @finding
@@ -330,10 +329,8 @@ def dropout_before_batchnorm(network: Network, limit: SimpleNamespace) -> Iterab
         for module in step.modules():  # dropout off, norms as they were
             module.training = module.training and module in {norm.module for norm in follows}
         off = first_variances(step, network, follows, 0)
-    mean = {
-        path: torch.stack([d[path] for d in draws if path in d]).mean(0) for path in off if path in draws[0]
-    }
-    for worst in above(ratios(mean, off).items(), limit.factor):
+    on = {p: torch.stack([d[p] for d in draws if p in d]).mean(0) for p in off if p in draws[0]}
+    for worst in above(ratios(on, off).items(), limit.factor):
         raised = (norm for norm in follows if norm.path in worst.layers)
         worst.fields["swap"] = swap_code(network, raised, "dropout_before_batchnorm")
         worst.case = "" if worst.fields["swap"] else "by_hand"
@@ -350,6 +347,4 @@ def first_variances(step: nn.Module, network: Network, norms: list[NormSite], se
 def ratios(on: dict[str, Tensor], off: dict[str, Tensor]) -> dict[str, float]:
     """path -> ratio of two variances, median over channels."""
     both = {p: (on[p], off[p]) for p in on.keys() & off.keys() if on[p].shape == off[p].shape}
-    return {
-        path: float((x[y > 0] / y[y > 0]).median()) for path, (x, y) in both.items() if bool((y > 0).any())
-    }
+    return {p: float((x[y > 0] / y[y > 0]).median()) for p, (x, y) in both.items() if bool((y > 0).any())}

@@ -19,13 +19,8 @@ def not_held(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     for how, case in ((HELD, "held"), (MADE, "made"), (LATE, "late")):
         if found := [norm for norm in unowned if norm.unowned == how]:
             names = ", ".join(dict.fromkeys(norm.name for norm in found))
-            yield Found(
-                found,
-                len(found),
-                case,
-                name=found[0].name,
-                norms=f"{pluralize(len(found), 'norm')} ({names})",
-            )
+            norms = f"{pluralize(len(found), 'norm')} ({names})"
+            yield Found(found, len(found), case, name=found[0].name, norms=norms)
     network.require_pass()
 
 
@@ -77,11 +72,11 @@ def types(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def bias_cancelled(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A norm over the batch or the pixels takes the mean of each channel away, and a bias before it with the mean. Its
     own shift does the bias's work; the bias takes memory and steps for nothing."""
-    sizes, found = network.trace.learning(), []
+    gradients, found = network.trace.learning(), []
     for call in network.calls:
         before = network.modules.get(call.before)
         if call.norm.kind in ("batch", "instance") and isinstance(before, LINEAR_MAPS):
-            weight, bias = sizes.get(f"{call.before}.weight"), sizes.get(f"{call.before}.bias")
+            weight, bias = (gradients.get(f"{call.before}.{name}") for name in ("weight", "bias"))
             if weight and bias is not None and bias <= limit.share * weight:
                 found.append((call.before, bias / weight))
     if found:
@@ -93,13 +88,13 @@ def bias_cancelled(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def fixed_output(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A normalized value is of the size 1, so gain and shift say what leaves: with a gain of 0, or a shift many gains
     away, the same number whatever arrives; behind it an activation may be dead."""
-    shares, sizes = [], network.trace.gradients
+    shares, gradients = [], network.trace.gradients
     for call in network.understood:
         gain, shift = call.norm.layer.gain, call.norm.layer.shift
         if gain is None or shift is None or gain.shape != shift.shape:
             continue
         zero = (gain == 0).all() and (shift == 0).all()
-        if zero and sizes.get(call.norm.named("weight")):
+        if zero and gradients.get(call.norm.named("weight")):
             continue  # starts at 0 on purpose, as the last norm of a residual branch, and learns
         fixed = shift.abs() > limit.far * gain.abs()
         shares.append((call, float((fixed | (gain == 0)).float().mean())))

@@ -151,7 +151,7 @@ def nothing_learns(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     learns = {call.norm: call.learns for call in network.calls}
     never = [p for p in silent if p not in learns and p.path not in network.attempt.hidden]
     # LayerDrop leaves layers out in training mode; others draw the layer that runs, or take it by the batch.
-    batches = [network.batches.training, *(network.others if never else [])]
+    batches = [network.batches.training, *(network.other_batches if never else [])]
     for draw, batch in enumerate(islice(cycle(batches), DRAWS)):
         if not never:
             break

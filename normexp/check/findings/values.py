@@ -106,7 +106,7 @@ def one_value(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A statistic over one value is that value: the norm outputs its shift whatever arrives. Over two it outputs
     two signs."""
     centered = [c for c in network.understood if c.norm.centers]
-    if few := {c.norm.path: n for c in centered if (n := network.values(c)) <= limit.few}:
+    if few := {c.norm.path: n for c in centered if (n := network.values_per_statistic(c)) <= limit.few}:
         calls = [call for call in centered if call.norm.path in few]
         path, norms = min(few, key=few.__getitem__), list(dict.fromkeys(call.norm for call in calls))
         kinds = {norm.kind if norm.swappable else "" for norm in norms}

@@ -10,11 +10,11 @@ and every registered protocol holds the rule. It sees which rate is best, and ne
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 
-from normexp.claims.spec.cell import BankCell, rate_of, value_of
+from normexp.claims.spec.cell import BankCell, value_of
 
 EDGE_SHARE = 0.2  # of the seeds; if more take an edge, the grid must be widened
 MOST_WIDENINGS = 2
@@ -43,17 +43,6 @@ def rates_around(rate: float) -> Rates:
     return tuple(float(f"{rate * step:.2g}") for step in LADDER)
 
 
-def runs_at(runs: pd.DataFrame, cells: Mapping[str, BankCell], quantity: str, rate: str) -> pd.DataFrame:
-    """One run per setting, arm, level and seed: at its `own` best rate, or at the `lowest`, `middle` or `highest` of
-    the setting's grid."""
-    if rate == "own":
-        return tuned_runs(runs, quantity)
-    # Each arm of a drawn setting was run at that rate alone.
-    chosen = {name: rate_of(cell.rates, rate) for name, cell in cells.items() if not cell.draw}
-    asked = runs["setting"].map(chosen)
-    return runs[asked.isna() | (runs["lr"] == asked)]
-
-
 def tuned_runs(runs: pd.DataFrame, quantity: str) -> pd.DataFrame:
     """The row of each setting, arm, level and seed at its best rate: the highest validation score of `quantity` among
     the runs that did not fail; of all, where every rate failed. A second score breaks ties, then the lower rate; a
@@ -65,17 +54,23 @@ def tuned_runs(runs: pd.DataFrame, quantity: str) -> pd.DataFrame:
     return best.sort_values(["arm", "level"], kind="stable", key=lambda column: column.astype(str))
 
 
+def at_edges(runs: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    """Arms and levels of one setting of which too many seeds take an edge of the rates (see the module): how many take
+    the `lowest`, how many the `highest`, `of` how many. Seeds whose runs all failed take none."""
+    best = tuned_runs(runs, WIDENS_BY.get(quantity, quantity))
+    taken = best["lr"].where(best["status"] == "completed")
+    ends = pd.DataFrame({"lowest": taken == runs["lr"].min(), "highest": taken == runs["lr"].max()})
+    seeds = ends.groupby([best["arm"], best["level"]], sort=False)
+    counts = seeds.sum().assign(of=seeds.size())
+    return counts[counts["lowest"] + counts["highest"] > EDGE_SHARE * counts["of"]]
+
+
 def widened_rates(runs: pd.DataFrame, quantity: str) -> list[float]:
-    """The rates of one setting, with one more at the ends that too many seeds take (see the module), by the ratio of
-    the last two. Seeds whose runs all failed take no end."""
+    """The rates of one setting, with one more at the ends that too many seeds take, by the ratio of the last two."""
     rates = sorted(set(runs["lr"].tolist()))
     if len(rates) < 2:
         return rates
-    best = tuned_runs(runs, WIDENS_BY.get(quantity, quantity))
-    taken = best["lr"].where(best["status"] == "completed")
-    ends = pd.DataFrame({end: taken == edge for end, edge in (("low", rates[0]), ("high", rates[-1]))})
-    shares = ends.groupby([best["arm"], best["level"]]).mean()
-    low, high = (shares[shares.sum(axis=1) > EDGE_SHARE] > 0).any()
+    low, high = (at_edges(runs, quantity)[["lowest", "highest"]] > 0).any()
     if low:
         rates = [rates[0] ** 2 / rates[1], *rates]
     return [*rates, rates[-1] ** 2 / rates[-2]] if high else rates

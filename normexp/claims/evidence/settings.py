@@ -7,7 +7,7 @@ from scipy import stats
 
 from normexp.claims.evidence.grid import ARM, OF_BANK, RUN, runs_of
 from normexp.claims.evidence.metric import quantity_of, with_values
-from normexp.claims.evidence.rates import runs_at
+from normexp.claims.evidence.rates import tuned_runs
 from normexp.claims.judge.outcomes import Setting
 from normexp.claims.spec.cell import BankCell, labels_of
 from normexp.claims.spec.claim import Claim, split_options
@@ -40,8 +40,9 @@ def settings(claim: Claim, runs: pd.DataFrame, *, manipulation: bool = False) ->
 def compared_runs(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
     """The runs that a verdict compares, of the finished runs of a grid: one per setting, arm, level and seed, at its
     rate, with the columns `value`, `check` and `failed`. Settings stand in the bank's order, whichever ended first."""
-    of_arms = rates_of_all_seeds(with_values(claim, runs))
-    chosen = runs_at(of_arms, claim.cells, quantity_of(claim), claim.rate)
+    chosen = rates_of_all_seeds(with_values(claim, runs))
+    if claim.rate == "own":  # else the grid has one rate for each arm
+        chosen = tuned_runs(chosen, quantity_of(claim))
     by_setting = {str(name): rows for name, rows in chosen.groupby("setting", sort=False)}
     cells = {name: cell for name, cell in claim.cells.items() if name in by_setting}
     parts = [
@@ -130,10 +131,9 @@ def unfitted_arms(cell: BankCell, runs: pd.DataFrame, rules: Length) -> tuple[st
     return tuple(str(arm) for arm, share in shares.items() if share > 0.5)
 
 
-def settings_of_values(claim: Claim, table: pd.DataFrame, part: str = "") -> list[Setting]:
-    """The settings of networks before training, from the table of their values: those of the claim itself (""), or
-    those by which a `NETWORK` is told from others."""
-    rows = table[(table["part"] == part) & table["seed"].isin(list(claim.seed_range))]
+def settings_of_values(claim: Claim, table: pd.DataFrame) -> list[Setting]:
+    """The settings of networks before training, from the table of their values."""
+    rows = table[(table["part"] == "") & table["seed"].isin(list(claim.seed_range))]
     by_setting = dict(iter(rows.groupby("setting", sort=False)))
     return [
         Setting.of_table(by_setting[name], name, labels=initial_labels(claim, cell))
@@ -144,19 +144,18 @@ def settings_of_values(claim: Claim, table: pd.DataFrame, part: str = "") -> lis
 def different(claim: Claim, table: pd.DataFrame) -> list[Setting]:
     """The settings; of drawn ones without those that are the same network as an earlier one: drawn twice, or apart only
     in what the claim's arms fix or do not use, or in a scale of the weights that a norm removes. Equal values alone, of
-    a measure at the end of its range, do not make networks equal."""
+    a measure at the end of its range, do not make networks equal: those of `NETWORK` are compared, too."""
+    settings = settings_of_values(claim, table)
     if not claim.drawn:
-        return settings_of_values(claim, table)
-    distinct: list[Setting] = []
-    seen: list[np.ndarray] = []
-    pairs = zip(*(settings_of_values(claim, table, part) for part in ("", NETWORK)), strict=True)
-    for setting, network in pairs:
-        values = [outcomes.values for part in (setting, network) for outcomes in part.outcomes.values()]
-        numbers = np.concatenate(values)
-        if not any(np.allclose(numbers, other, rtol=SAME, equal_nan=True) for other in seen):
-            distinct.append(setting)
-            seen.append(numbers)
-    return distinct
+        return settings
+    rows = table[table["seed"].isin(list(claim.seed_range))]
+    wide = rows.pivot(index="setting", columns=["part", "arm", "factor", "seed"], values="value")
+    numbers, distinct = dict(zip(wide.index, wide.to_numpy(float), strict=True)), dict[str, Setting]()
+    for setting in settings:
+        own, earlier = numbers[setting.name], (numbers[name] for name in distinct)
+        if not any(np.allclose(own, other, rtol=SAME, equal_nan=True) for other in earlier):
+            distinct[setting.name] = setting
+    return list(distinct.values())
 
 
 def initial_labels(claim: Claim, cell: BankCell) -> dict[str, str]:

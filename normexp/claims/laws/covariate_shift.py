@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from normexp.claims.laws.sites import SiteNetwork, batch_of_examples, input_batch, modules_of, observed
+from normexp.claims.laws.sites import SiteNetwork, labelled, modules_of, observed
 
 Definition = Literal["moments", "gradients"]
 
@@ -53,15 +53,6 @@ def two_definitions(
     """`moment_shift` for definition `moments`, `gradient_turn` for definition `gradients`."""
     measure = {"moments": moment_shift, "gradients": gradient_turn}[definition]
     return measure(network, seed=seed, batch_size=batch_size, step=step)
-
-
-def labelled(network: SiteNetwork, seed: int, batch_size: int) -> tuple[Tensor, Tensor]:
-    """Noise with random classes, or examples with their own classes."""
-    if network.examples is not None:
-        return batch_of_examples(network.examples, seed, batch_size)
-    generator = torch.Generator().manual_seed(seed)
-    classes = torch.randint(0, network.num_classes, (batch_size,), generator=generator)
-    return input_batch(network, seed, batch_size), classes
 
 
 def moved(network: SiteNetwork, batch: Tensor, classes: Tensor, lr: float | None, step: float) -> SiteNetwork:

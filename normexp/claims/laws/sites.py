@@ -31,26 +31,26 @@ def modules_of(network: SiteNetwork, kind: str) -> list[nn.Module]:
     return [site.module for site in network.sites() if site.kind == kind]
 
 
-def input_batch(network: SiteNetwork, seed: int, batch_size: int) -> Tensor:
-    """A batch of inputs. The network's attributes `input_shape`, `num_classes` and `examples`, set by the builder, say
-    what it takes."""
+def labelled(network: SiteNetwork, seed: int, batch_size: int) -> tuple[Tensor, Tensor]:
+    """A batch of inputs with their classes: examples of the network's data, each at most once, or noise with random
+    classes. Raises ValueError for a batch larger than the data."""
+    generator = torch.Generator().manual_seed(seed + 1_000_000)
     if network.examples is not None:
-        return batch_of_examples(network.examples, seed, batch_size)[0]
-    generator = torch.Generator().manual_seed(seed + 1_000_000)
-    shape = (batch_size, *network.input_shape)
+        inputs, classes = network.examples
+        if batch_size > len(inputs):
+            raise ValueError(f"batch_size={batch_size}: the data has {len(inputs)} examples; ask for fewer")
+        chosen = torch.randperm(len(inputs), generator=generator)[:batch_size]
+        return inputs[chosen], classes[chosen]
+    shape, of_classes = (batch_size, *network.input_shape), torch.Generator().manual_seed(seed)
+    classes = torch.randint(0, network.num_classes, (batch_size,), generator=of_classes)
     if network.accepts == "text":
-        return torch.randint(0, network.num_classes, shape, generator=generator)
-    return torch.randn(shape, generator=generator)
+        return torch.randint(0, network.num_classes, shape, generator=generator), classes
+    return torch.randn(shape, generator=generator), classes
 
 
-def batch_of_examples(examples: tuple[Tensor, Tensor], seed: int, batch_size: int) -> tuple[Tensor, Tensor]:
-    """A batch of the examples, each at most once. Raises ValueError for a batch larger than the data."""
-    inputs, classes = examples
-    if batch_size > len(inputs):
-        raise ValueError(f"batch_size={batch_size}: the data has {len(inputs)} examples; ask for fewer")
-    generator = torch.Generator().manual_seed(seed + 1_000_000)
-    chosen = torch.randperm(len(inputs), generator=generator)[:batch_size]
-    return inputs[chosen], classes[chosen]
+def input_batch(network: SiteNetwork, seed: int, batch_size: int) -> Tensor:
+    """The inputs of a `labelled` batch."""
+    return labelled(network, seed, batch_size)[0]
 
 
 @contextlib.contextmanager

@@ -120,7 +120,7 @@ def _over_settings(claim: Claim, kinds: set[str]) -> Iterator[str]:
     """What a claim over several settings cannot ask."""
     if claim.evidence == "law":
         yield f"settings: evidence={claim.evidence} needs none; leave them out"
-    for metric in claim.metric.values() if isinstance(claim.metric, dict) else [claim.metric]:
+    for metric in map(claim.metric_of, claim.arms if claim.metric else ()):
         if metric in POINTS:
             errors = metric.replace("accuracy", "error")
             yield f"metric={metric}: a failed run counts as a guess, which errors know; give {errors}"

@@ -231,12 +231,14 @@ def parts_of(text: str) -> list[str]:
 
 def unreadable(broken: dict[str, str], text: str) -> list[str]:
     """The mistakes in the broken files that the list names by id, by glob or by `all`."""
-    requested = [word.lower() for word in parts_of(text)]
-    return [
-        mistake
-        for name, mistake in broken.items()
-        if any(word in ("all", whole_id(name)) or fnmatchcase(name.lower(), word) for word in requested)
-    ]
+    words = parts_of(text)
+    return [mistake for name, mistake in broken.items() if any(names_id(word, name) for word in words)]
+
+
+def names_id(word: str, name: str) -> bool:
+    """Whether a word of a list names an id: as it is, without its part, by a glob, or as one of `all`."""
+    word = word.lower()
+    return word in ("all", whole_id(name)) or fnmatchcase(name.lower(), word)
 
 
 def whole_id(name: str) -> str:
@@ -256,8 +258,8 @@ def _claims_named(claims: Iterable[Claim], given: str) -> list[Claim]:
         return [claim for claim in claims if paper in claim.arxiv or paper in claim.source]
 
     def is_named(claim: Claim) -> bool:
-        accepted = ("all", claim.evidence, whole_id(claim.id), claim.name.lower())
-        return word in accepted or fnmatchcase(claim.id.lower(), word) or fnmatchcase(claim.name, given)
+        by_name = word in (claim.evidence, claim.name.lower()) or fnmatchcase(claim.name, given)
+        return by_name or names_id(word, claim.id)
 
     matches = [claim for claim in claims if is_named(claim)]
     return matches or [claim for claim in claims if word in map(str.lower, claim.covers)]

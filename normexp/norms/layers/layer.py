@@ -103,8 +103,9 @@ class NormLayer:
             f"{pluralize(n, 'channel')} ({_axes(last)})" for n in (count, count // self.groups)
         )
         kept = [axis for axis in range(ndim) if axis not in dims and axis not in last]
-        names = ["sample"] * (0 in kept) + ["position"] * any(kept)
-        each = [f"each {' and '.join(names)}" + f" ({_axes(kept)})" * any(kept)] if kept else []
+        names = [name for name, of_each in (("sample", 0 in kept), ("position", any(kept))) if of_each]
+        where = f" ({_axes(kept)})" if any(kept) else ""
+        each = [f"each {' and '.join(names)}{where}"] if kept else []
         if self.kind == "group":
             each.append(f"each of {pluralize(self.groups, 'group')} of {grouped}")
         elif not set(last) & set(dims):

@@ -52,7 +52,7 @@ def norm_layer(module: nn.Module, path: str = "") -> NormLayer | str | None:
             in which it stands is.
     """
     found = _recognized(module, path)
-    _judged.setdefault(module, {})[_stands_as_norm(path)] = found is not None
+    _is_norm.setdefault(module, {})[_stands_as_norm(path)] = found is not None
     return found
 
 
@@ -78,18 +78,19 @@ def _recognized(module: nn.Module, path: str) -> NormLayer | str | None:
     return _by_outputs(module, path)
 
 
-# module -> whether its attribute is named as a norm -> whether it is one
-_judged: weakref.WeakKeyDictionary[nn.Module, dict[bool, bool]] = weakref.WeakKeyDictionary()
+# Module -> whether its attribute is named as a norm -> whether it is one. Monitors ask `is_norm` at each call;
+# `norm_layer` looks anew, because what the layer computes may have changed.
+_is_norm: weakref.WeakKeyDictionary[nn.Module, dict[bool, bool]] = weakref.WeakKeyDictionary()
 
 
 def is_norm(module: nn.Module, path: str = "") -> bool:
-    """Whether a module is a normalization layer, understood or not; `path` as in `norm_layer`. A module is tried once,
-    because monitors ask at each call."""
+    """Whether a module is a normalization layer, understood or not; `path` as in `norm_layer`. A module is tried
+    once."""
     if isinstance(module, (*TORCH, nn.LocalResponseNorm)):
         return True
     if hasattr(module, "batch_statistics"):
         return not _passes_on(module)
-    known, named = _judged.get(module, {}), _stands_as_norm(path)
+    known, named = _is_norm.get(module, {}), _stands_as_norm(path)
     return any(known.values()) or (known[named] if named in known else norm_layer(module, path) is not None)
 
 
@@ -116,12 +117,12 @@ def _of_project(module: Any) -> NormLayer:
     # Layers of one class and width with the same options are of one kind; with a group a channel another one.
     options = {key: value for key, value in vars(module).items() if isinstance(value, str | float | bool)}
     key = (type(module), module.num_features, module.channel_dim, norm.groups, norm.frozen, *options.items())
-    if key not in _kinds:
-        _kinds[key] = _kind_of_project(module, norm)
-    return replace(norm, **_kinds[key])
+    if key not in _project_kinds:
+        _project_kinds[key] = _kind_of_project(module, norm)
+    return replace(norm, **_project_kinds[key])
 
 
-_kinds: dict[tuple, dict[str, Any]] = {}
+_project_kinds: dict[tuple, dict[str, Any]] = {}
 
 
 def _kind_of_project(module: Any, norm: NormLayer) -> dict[str, Any]:
@@ -137,11 +138,8 @@ def _kind_of_project(module: Any, norm: NormLayer) -> dict[str, Any]:
 
 def _centers(module: Any) -> bool:
     """Whether a number added to all inputs leaves the outputs as they are."""
-    twin = twin_of(module, training=True)
-    calls = (
-        (answer(twin.forward, x), answer(twin.forward, x + 3))
-        for x, _ in inputs((module.num_features,), twin)
-    )
+    twin, shape = twin_of(module, training=True), (module.num_features,)
+    calls = ((answer(twin.forward, x), answer(twin.forward, x + 3)) for x, _ in inputs(shape, twin))
     return all(same_output(a, b) for a, b in calls if a is not None)
 
 
