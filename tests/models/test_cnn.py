@@ -80,4 +80,21 @@ def test_smoothed_loss_is_the_cross_entropy_with_smoothed_targets():
     torch.testing.assert_close(loss, expected)
     assert (int(right), count) == (int((logits.argmax(1) == targets).sum()), 6)
     module = LitModel(torch.nn.Identity(), None, None, total_steps=1, label_smoothing=0.3)
-    torch.testing.assert_close(module.training_step((logits, targets), 0)["loss"], expected)
+    step = module.training_step((logits, targets), 0)
+    torch.testing.assert_close(step["loss"], expected)
+    assert step["batch_accuracy"].item() == pytest.approx(
+        (logits.argmax(1) == targets).double().mean().item()
+    )
+
+
+def test_sums_over_a_split_do_not_depend_on_its_batches():
+    logits, targets = torch.randn(60, 4, dtype=torch.float64), torch.randint(4, (60,))
+    module, results = LitModel(torch.nn.Identity(), None, None, total_steps=1), []
+    for size in (60, 7, 1):
+        module.on_validation_epoch_start()
+        for batch in zip(logits.split(size), targets.split(size), strict=True):
+            module.validation_step(batch, 0)
+        results.append(module.evaluation_result())
+    assert results[0]["loss"] == pytest.approx(F.cross_entropy(logits, targets).item(), rel=1e-12)
+    assert results[1] == pytest.approx(results[0], rel=1e-12)
+    assert results[2] == pytest.approx(results[0], rel=1e-12)

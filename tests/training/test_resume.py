@@ -19,6 +19,7 @@ from forked import begun, run_script, until
 from pytorch_lightning import Callback
 from recorded import curve
 from refusals import refused
+from tensorboard.summary.writer import event_file_writer
 from test_one_run import AtStep, weights
 
 from normexp.config.errors import one_line_errors
@@ -26,6 +27,12 @@ from normexp.training import checkpoint, recorder
 from normexp.training.checkpoint import StopOnSignal, Stopped, WholeCheckpoints, load_checkpoint
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _first_event_file(monkeypatch):
+    """TensorBoard reads files by name. In one process and one second they differ by a count, and 10 stands before 9."""
+    monkeypatch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(0))
 
 
 def interrupted(train, *options, step=20, signum=signal.SIGINT, callbacks=()):
