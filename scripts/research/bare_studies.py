@@ -24,7 +24,9 @@ RESULT, SEEDS = ROOT / "docs/data/bare_studies.json", (101, 102, 103)
 
 
 class Cell(NamedTuple):
-    """A network, an MLP with Xavier's weights if it is sigmoid, else with He's, and how it is trained."""
+    """A network and how it is trained. An `mlp` has Xavier's weights if it is sigmoid, else He's. A `cnn` has 3x3
+    convolutions of 16, 32, 64 channels with ReLU, each pooled before its norm. A `resnet` of 16, 32, 64 channels trains
+    on CIFAR-10, whose images move."""
 
     depth: int
     steps: int
@@ -34,14 +36,13 @@ class Cell(NamedTuple):
     images: int = 55000
     batch: int = 128
     decay: float = 0.01
-    convolves: bool = False  # 3x3 convolutions of 16, 32, 64 channels with ReLU, each pooled before its norm
-    residual: bool = False  # a ResNet of 16, 32, 64 channels on CIFAR-10, whose images move
+    network: str = "mlp"
 
 
 SIX, EIGHT, DEEP = Cell(6, 3000, "adamw"), Cell(8, 2000, "sgd", decay=0.0), Cell(32, 2000, "sgd", decay=0.0)
 LONG, RELU = Cell(6, 10000, "adamw"), Cell(6, 3000, "adamw", "relu")
-CNN = Cell(3, 800, "adamw", "relu", convolves=True)
-RESNET = Cell(8, 1050, "adamw", "relu", images=45000, residual=True)
+CNN = Cell(3, 800, "adamw", "relu", network="cnn")
+RESNET = Cell(8, 1050, "adamw", "relu", images=45000, network="resnet")
 D003 = Cell(8, 1076, "adamw", "tanh", 256, 6195, 23, 0.0)
 D010 = Cell(12, 2416, "sgd", "tanh", 32, 12559, 83, 0.0)
 ANEW = ("N7", "N9")  # they test BatchNorm, too, with statistics estimated anew
@@ -115,7 +116,7 @@ class Norm(nn.modules.batchnorm._BatchNorm):
 ACTIVATIONS = {"sigmoid": nn.Sigmoid, "relu": nn.ReLU, "tanh": nn.Tanh}
 
 
-def convolutional(arm: str) -> nn.Sequential:
+def cnn(arm: str) -> nn.Sequential:
     """Convolution, pooling, norm, ReLU, three times; then the mean over pixels and a linear map."""
     layers = [nn.Unflatten(1, (1, 28, 28))]
     for channels, more in itertools.pairwise((1, 16, 32, 64)):
@@ -129,7 +130,7 @@ def convolutional(arm: str) -> nn.Sequential:
     return network
 
 
-def residual(arm: str) -> nn.Sequential:
+def narrow_resnet(arm: str) -> nn.Sequential:
     """The ResNet of bare_loops.py, half as wide as there; with SkipInit each branch ends in a gate."""
     with_norm = arm in ("batchnorm", "noise")
     network = resnet(lambda channels: Norm(channels, arm) if with_norm else nn.Identity(), 16)
@@ -139,7 +140,7 @@ def residual(arm: str) -> nn.Sequential:
     return network
 
 
-def network_of(arm: str, cell: Cell, images: torch.Tensor) -> nn.Sequential:
+def mlp(arm: str, cell: Cell, images: torch.Tensor) -> nn.Sequential:
     """Linear, norm, activation, ...; with the cell's weights, or those of the arm."""
     layers, depth = [], cell.depth
     for fan_in, fan_out in itertools.pairwise([784, *[cell.width] * depth, 10]):
@@ -182,16 +183,17 @@ def train(arm: str, cell: Cell, rate: float, seed: int, *, anew: bool) -> float:
     """Accuracy on test. With `anew` the running statistics are those of 10,000 images without noise."""
     depth, steps, name, momentum = cell.depth, cell.steps, cell.optimizer, 0.9
     torch.manual_seed(seed)
-    pool, test = DATA["cifar10" if cell.residual else "mnist"]
+    of_cifar = cell.network == "resnet"
+    pool, test = DATA["cifar10" if of_cifar else "mnist"]
     chosen = torch.randperm(len(pool[0]), generator=torch.manual_seed(seed))[: cell.images]
     images, labels = (part[chosen] for part in pool)
     mean, deviation = images.mean((0, 2), keepdim=True), images.std((0, 2), keepdim=True)
     black = (-mean / deviation).view(-1, 1, 1)
     images = ((images - mean) / deviation).flatten(1)
-    if cell.residual:
-        network = residual(arm)
+    if cell.network == "mlp":
+        network = mlp(arm, cell, images)
     else:
-        network = convolutional(arm) if cell.convolves else network_of(arm, cell, images)
+        network = {"cnn": cnn, "resnet": narrow_resnet}[cell.network](arm)
     groups = [
         {"params": [p for p in network.parameters() if (p.ndim == 1) == vector], "weight_decay": decay}
         for vector, decay in ((False, cell.decay), (True, 0.0))
@@ -213,7 +215,7 @@ def train(arm: str, cell: Cell, rate: float, seed: int, *, anew: bool) -> float:
         order = order if len(order) >= cell.batch else torch.randperm(len(images))
         batch, order = order[: cell.batch], order[cell.batch :]
         network.zero_grad()
-        inputs = moved(images[batch], black) if cell.residual else images[batch]
+        inputs = moved(images[batch], black) if of_cifar else images[batch]
         cross_entropy(network(inputs), labels[batch]).backward()
         if arm in ("first_half", "last_half"):
             maps = list(network[::3])
